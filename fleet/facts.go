@@ -72,6 +72,7 @@ type Process struct {
 	Cgroup  string    `json:"cgroup,omitempty"`
 	Netns   uint64    `json:"netns,omitempty"`  // inode of its network namespace
 	System  string    `json:"system,omitempty"` // why it is the host's own: "kernel", "unit ssh.service", "login"; empty otherwise
+	Kept    string    `json:"kept,omitempty"`   // the keep rule of the host's configuration that lets it stay
 	Owner   Key       `json:"owner,omitzero"`   // the workload it belongs to
 }
 
@@ -84,6 +85,7 @@ type Workload struct {
 	Run      Run               `json:"run,omitzero"`       // its main process
 	Runs     []Run             `json:"runs,omitempty"`     // all its processes, the main one first
 	Declared bool              `json:"declared,omitempty"` // its owner's manifest is there
+	Kept     string            `json:"kept,omitempty"`     // the keep rule that lets it stay
 	Class    Class             `json:"class,omitempty"`    // as its owner states it
 	Owner    string            `json:"owner,omitempty"`
 	Expires  time.Time         `json:"expires,omitzero"`

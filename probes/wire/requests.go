@@ -1,0 +1,312 @@
+package wire
+
+import (
+	"time"
+
+	"ebb/fleet"
+)
+
+// Paths of the agent's HTTP interface, with the role each needs.
+const (
+	PathSummary   = "/v1/summary"   // GET, observe → fleet.Summary
+	PathFacts     = "/v1/facts"     // GET, observe → fleet.Facts; ?fresh=1 probes anew before it answers
+	PathWatch     = "/v1/watch"     // GET, observe → JSON lines of Change; ?since=GENERATION
+	PathHolds     = "/v1/holds"     // GET, observe → fleet.Holds
+	PathCordon    = "/v1/cordon"    // PUT CordonRequest, DELETE LiftRequest; cordon → HoldReply
+	PathDrain     = "/v1/drain"     // PUT DrainRequest, DELETE LiftRequest; operate → HoldReply
+	PathEpoch     = "/v1/epoch"     // POST EpochRequest, operate → EpochReply
+	PathAdmission = "/v1/admission" // POST AdmissionRequest, admission → AdmissionReply (429 when refused)
+	PathTickets   = "/v1/tickets/"  // POST …{id} TicketReport, admission (done, failed) or operate (settled)
+	PathActs      = "/v1/acts"      // POST ActRequest, operate → 202 ActReply
+	PathAct       = "/v1/acts/"     // GET …{id}?wait=DURATION, observe → ActReply
+	PathProof     = "/v1/proof"     // POST ProofRequest, operate or terminate → ProofReply (409 with blockers)
+	PathAccept    = "/v1/accept"    // POST AcceptRequest, terminate → fleet.Accepted
+	PathSeal      = "/v1/seal"      // POST SealRequest, DELETE LiftRequest; terminate → SealReply
+	PathPoweroff  = "/v1/poweroff"  // POST PoweroffRequest, terminate; only on a sealed host
+	PathSigner    = "/v1/signer"    // GET, observe → SignerReply: the SSH host keys the agent can sign with
+	PathMetrics   = "/metrics"      // GET, observe: Prometheus text
+)
+
+// Header names. What they say is recorded as claimed, not as known.
+const (
+	HeaderOperator = "Ebb-Operator" // $EBB_OPERATOR, else user@console
+	HeaderVersion  = "Ebb-Version"
+)
+
+// Problem is the body of every answer that is not a success: HTTP status 4xx or
+// 5xx says how bad, Code says what, in one word.
+type Problem struct {
+	Code   string            `json:"code"`
+	Error  string            `json:"error"`
+	Hint   string            `json:"hint,omitempty"`
+	Args   map[string]string `json:"args,omitempty"`
+	Hold   *fleet.Hold       `json:"hold,omitempty"`   // the hold that refused it
+	Issues []Issue           `json:"issues,omitempty"` // what keeps a proof or a seal from being given
+	Epoch  uint64            `json:"epoch,omitempty"`  // the highest epoch seen, for code "stale_epoch"
+}
+
+// Problem codes.
+const (
+	CodeBadRequest   = "bad_request"
+	CodeForbidden    = "forbidden"     // the role of the socket does not cover the call
+	CodeOtherDrain   = "other_drain"   // another drain holds the host
+	CodeStaleEpoch   = "stale_epoch"   // a newer driver has been here
+	CodeNotHeld      = "not_held"      // the act needs a hold that is not there
+	CodeSealed       = "sealed"        // the host has been sealed for termination
+	CodeHeld         = "held"          // admission refused by a hold
+	CodeUnheld       = "unheld"        // the agent has no record of its holds
+	CodeFull         = "full"          // admission refused by a cap
+	CodeNotRecorded  = "not_recorded"  // the change could not be made durable, nothing changed
+	CodeOtherRun     = "other_run"     // the process or thing is not the one identified
+	CodeTooEarly     = "too_early"     // the gap before KILL has not passed
+	CodeUnknownName  = "unknown_name"  // no such command in the host's configuration
+	CodeNotFound     = "not_found"     //
+	CodeTicketsOpen  = "tickets_open"  // cleaning with open admissions
+	CodeNotEmpty     = "not_empty"     // a proof was refused: see Issues
+	CodeChanged      = "changed"       // the host is not as the proof says: see Issues
+	CodeBadProof     = "bad_proof"     // signature, host, boot or age do not fit
+	CodeScoped       = "scoped"        // a scoped agent refuses real terminators
+	CodeOtherMachine = "other_machine" //
+)
+
+// Change is one line of a watch: either everything, or what differs from the
+// generation before. Since lets a reader notice that it missed one.
+type Change struct {
+	Generation uint64       `json:"generation"`
+	Since      uint64       `json:"since"` // the generation this is a difference from; 0 with Full
+	Full       *fleet.Facts `json:"full,omitempty"`
+	Patch      *Patch       `json:"patch,omitempty"`
+	// Idle is a heartbeat: nothing changed, and the agent is there.
+	Idle bool      `json:"idle,omitempty"`
+	At   time.Time `json:"at"`
+}
+
+// Patch replaces what changed. Sections that are nil did not change, except
+// that every probe's time moves on to Change.At while its status stays.
+type Patch struct {
+	Set       []fleet.Process                  `json:"set,omitempty"`    // processes that are new or differ
+	Gone      []fleet.Run                      `json:"gone,omitempty"`   // processes that ended
+	Status    *fleet.ProbeStatus               `json:"status,omitempty"` // of the process probe, where it differs
+	Workloads *fleet.Reading[[]fleet.Workload] `json:"workloads,omitempty"`
+	Netns     *fleet.Reading[[]fleet.Resource] `json:"netns,omitempty"`
+	Loops     *fleet.Reading[[]fleet.Resource] `json:"loops,omitempty"`
+	Dirs      *fleet.Reading[[]fleet.Resource] `json:"dirs,omitempty"`
+	GPUs      *fleet.Reading[[]fleet.GPU]      `json:"gpus,omitempty"`
+	State     *State                           `json:"state,omitempty"`
+}
+
+// State is the part of the facts that the agent itself decides.
+type State struct {
+	Holds    fleet.Holds      `json:"holds"`
+	Unheld   bool             `json:"unheld,omitempty"`
+	Sealed   string           `json:"sealed,omitempty"`
+	Tickets  []fleet.Ticket   `json:"tickets,omitempty"`
+	Accepted []fleet.Accepted `json:"accepted,omitempty"`
+}
+
+// CordonRequest sets the cordon; repeating it keeps who, why and since of the
+// first one.
+type CordonRequest struct {
+	Who     string `json:"who"`
+	Why     string `json:"why"`
+	Machine string `json:"machine,omitempty"` // refuse if this is another machine
+}
+
+// DrainRequest sets or renews the drain hold. Another drain of the same host is
+// refused with CodeOtherDrain and the holder's hold.
+type DrainRequest struct {
+	Who      string        `json:"who"`
+	Why      string        `json:"why,omitempty"`
+	Drain    string        `json:"drain"`
+	Journal  string        `json:"journal"`
+	Epoch    uint64        `json:"epoch"`
+	Deadline time.Time     `json:"deadline"`
+	Evacuate bool          `json:"evacuate,omitempty"`
+	For      fleet.Purpose `json:"for,omitempty"`
+	Machine  string        `json:"machine,omitempty"`
+}
+
+// LiftRequest lifts one hold (or a seal) and nothing else.
+type LiftRequest struct {
+	Who     string `json:"who"`
+	Why     string `json:"why,omitempty"`
+	Drain   string `json:"drain,omitempty"` // must be the drain that holds, unless Theirs
+	Epoch   uint64 `json:"epoch,omitempty"`
+	Theirs  bool   `json:"theirs,omitempty"` // lift the hold of a drain whose journal is dead
+	Machine string `json:"machine,omitempty"`
+}
+
+// HoldReply is the state after a change of holds.
+type HoldReply struct {
+	Holds   fleet.Holds `json:"holds"`
+	Machine string      `json:"machine"`
+	Boot    string      `json:"boot"`
+	At      time.Time   `json:"at"`              // the host's clock at the change
+	Audit   string      `json:"audit,omitempty"` // why the audit line could not be written, if so
+	Changed bool        `json:"changed"`
+}
+
+// EpochRequest announces a new driver to the source and to targets.
+type EpochRequest struct {
+	Drain string `json:"drain"`
+	Epoch uint64 `json:"epoch"`
+}
+
+// EpochReply is the highest epoch that the agent has seen for the drain.
+type EpochReply struct {
+	Epoch uint64 `json:"epoch"`
+}
+
+// AdmissionRequest asks whether the host takes something.
+type AdmissionRequest struct {
+	Op  fleet.Op      `json:"op"`
+	Key fleet.Key     `json:"key"`
+	TTL time.Duration `json:"ttl,omitempty"` // how long the creation may take before its ticket is overdue
+	Who string        `json:"who,omitempty"`
+}
+
+// AdmissionReply admits, with a ticket where something will be created.
+type AdmissionReply struct {
+	Allowed bool          `json:"allowed"`
+	Ticket  *fleet.Ticket `json:"ticket,omitempty"`
+	Until   time.Time     `json:"until,omitzero"` // renew no further than this
+}
+
+// TicketReport settles a ticket: Closed is "done", "failed", or "settled" by a
+// person.
+type TicketReport struct {
+	Closed string `json:"closed"`
+	Who    string `json:"who,omitempty"`
+}
+
+// ActRequest is one act. The agent runs an id once: a repeat is answered with
+// the first outcome. Drain and Epoch are the fence; an act of no drain (cleaning
+// a held host) leaves both empty.
+type ActRequest struct {
+	ID      string      `json:"id"`
+	Drain   string      `json:"drain,omitempty"`
+	Epoch   uint64      `json:"epoch,omitempty"`
+	Machine string      `json:"machine"`
+	Kind    ActKind     `json:"kind"`
+	Key     fleet.Key   `json:"key"`
+	Runs    []fleet.Run `json:"runs,omitempty"` // signal: every process meant, main first
+
+	Signal   string        `json:"signal,omitempty"`   // signal: TERM or KILL
+	Grace    time.Duration `json:"grace,omitempty"`    // signal KILL: gap that must lie between the first and the second TERM
+	Recorded string        `json:"recorded,omitempty"` // signal KILL: id of the journal event that records it beforehand
+	Named    string        `json:"named,omitempty"`    // signal KILL: "plan" or the ask that named the workload
+
+	Command string        `json:"command,omitempty"` // exec: a name in the host's configuration
+	Timeout time.Duration `json:"timeout,omitempty"` // exec
+
+	Identity string `json:"identity,omitempty"` // clean: Resource.Identity as observed
+}
+
+// ActKind is what an act does.
+type ActKind string
+
+// The kinds of act.
+const (
+	ActSignal ActKind = "signal" // TERM or KILL to identified processes
+	ActExec   ActKind = "exec"   // run a named command for a workload
+	ActClean  ActKind = "clean"  // remove a netns, detach a loop device, move a directory aside and remove it
+	ActMoved  ActKind = "moved"  // mark a workload as moved off an evacuating host
+)
+
+// ActState is how far an act is.
+type ActState string
+
+// The states of an act. Interrupted means that the agent ended in the middle:
+// observe again, never guess.
+const (
+	ActBegun       ActState = "begun"
+	ActFinished    ActState = "finished"
+	ActInterrupted ActState = "interrupted"
+)
+
+// ActReply is the state of an act and, once finished, its outcome.
+type ActReply struct {
+	ID       string       `json:"id"`
+	State    ActState     `json:"state"`
+	OK       bool         `json:"ok"`
+	Reason   fleet.Reason `json:"reason,omitzero"` // why it was refused or failed
+	Detail   string       `json:"detail,omitempty"`
+	Exit     int          `json:"exit,omitempty"`   // exec: exit status
+	Output   string       `json:"output,omitempty"` // exec: the last 4 KiB
+	Begun    time.Time    `json:"begun,omitzero"`
+	Finished time.Time    `json:"finished,omitzero"`
+	NotYet   time.Time    `json:"not_yet,omitzero"` // too_early: when it may be asked again
+}
+
+// Issue is one thing that keeps a host from being proved empty, by name.
+type Issue struct {
+	Check  string    `json:"check"` // probes, holds, left, leaks, tickets, lost, claims
+	Key    fleet.Key `json:"key,omitzero"`
+	Detail string    `json:"detail"`
+	// Acceptable says that the terminate role may accept it as an exception.
+	Acceptable bool `json:"acceptable,omitempty"`
+}
+
+// ProofRequest asks the agent to look anew and to sign what it finds.
+type ProofRequest struct {
+	Drain   string `json:"drain"`
+	Epoch   uint64 `json:"epoch"`
+	Machine string `json:"machine"`
+	Host    string `json:"host"` // plane/id, as the console names it
+	Nonce   string `json:"nonce"`
+	// HostKey is the SSH fingerprint (SHA256:…) that the console saw in its
+	// handshake; the agent signs with that key or refuses.
+	HostKey  string   `json:"host_key"`
+	Asserted []byte   `json:"asserted"` // JSON of proof.Asserted: what the console vouches for
+	Lost     []string `json:"lost,omitempty"`
+}
+
+// ProofReply is the signed proof.
+type ProofReply struct {
+	Proof     []byte `json:"proof"`     // proof.json, byte for byte as signed
+	Signature string `json:"signature"` // armored SSHSIG
+}
+
+// AcceptRequest makes an exception for one key, by name.
+type AcceptRequest struct {
+	Key     fleet.Key `json:"key"`
+	Reason  string    `json:"reason"`
+	Who     string    `json:"who"`
+	Typed   string    `json:"typed"` // the key as the person typed it
+	Machine string    `json:"machine,omitempty"`
+}
+
+// SealRequest asks the agent to confirm a proof in this instant and to refuse
+// everything from then on.
+type SealRequest struct {
+	Who        string `json:"who"`
+	Proof      []byte `json:"proof"`
+	Signature  string `json:"signature"`
+	Terminator string `json:"terminator"` // command, poweroff or release
+	Machine    string `json:"machine"`
+}
+
+// SealReply confirms the seal.
+type SealReply struct {
+	Sealed string    `json:"sealed"` // the drain
+	At     time.Time `json:"at"`
+	Boot   string    `json:"boot"`
+}
+
+// PoweroffRequest powers a sealed host off, or ends a scoped agent.
+type PoweroffRequest struct {
+	Who     string `json:"who"`
+	Drain   string `json:"drain"`
+	Machine string `json:"machine"`
+}
+
+// SignerReply lists the SSH host keys that the agent can sign with.
+type SignerReply struct {
+	Keys []SignerKey `json:"keys"`
+}
+
+// SignerKey is one host key.
+type SignerKey struct {
+	Fingerprint string `json:"fingerprint"`
+	Public      string `json:"public"` // authorized_keys form
+}
