@@ -41,7 +41,7 @@ type Problem struct {
 	Hint   string            `json:"hint,omitempty"`
 	Args   map[string]string `json:"args,omitempty"`
 	Hold   *fleet.Hold       `json:"hold,omitempty"`   // the hold that refused it
-	Issues []Issue           `json:"issues,omitempty"` // what keeps a proof or a seal from being given
+	Issues []fleet.Issue     `json:"issues,omitempty"` // what keeps a proof or a seal from being given
 	Epoch  uint64            `json:"epoch,omitempty"`  // the highest epoch seen, for code "stale_epoch"
 }
 
@@ -236,15 +236,6 @@ type ActReply struct {
 	Begun    time.Time    `json:"begun,omitzero"`
 	Finished time.Time    `json:"finished,omitzero"`
 	NotYet   time.Time    `json:"not_yet,omitzero"` // too_early: when it may be asked again
-}
-
-// Issue is one thing that keeps a host from being proved empty, by name.
-type Issue struct {
-	Check  string    `json:"check"` // probes, holds, left, leaks, tickets, lost, claims
-	Key    fleet.Key `json:"key,omitzero"`
-	Detail string    `json:"detail"`
-	// Acceptable says that the terminate role may accept it as an exception.
-	Acceptable bool `json:"acceptable,omitempty"`
 }
 
 // ProofRequest asks the agent to look anew and to sign what it finds.
