@@ -1,0 +1,103 @@
+package keys
+
+import (
+	"fmt"
+	"slices"
+
+	"charm.land/bubbles/v2/key"
+)
+
+// Group is a titled part of the help.
+type Group struct {
+	Title    string
+	Bindings []key.Binding
+}
+
+// Own lists the bindings of one scope alone, in the order they are shown.
+func (m Map) Own(s Scope) []key.Binding {
+	switch s {
+	case Global:
+		g := m.Global
+		return append(slices.Clone(g.Screen[:]), g.Command, g.Filter, g.Help, g.Back, g.Mark, g.Quit,
+			g.Up, g.Down, g.PageUp, g.PageDown, g.Home, g.End)
+	case Fleet:
+		k := m.Fleet
+		return []key.Binding{k.Cordon, k.Uncordon, k.Drain, k.Open, k.Sort}
+	case Board:
+		k := m.Board
+		return []key.Binding{k.Escalate, k.MoreTime, k.Class, k.Hold, k.Keep, k.Retry, k.Extend, k.Stop,
+			k.NextNeedsYou, k.Diff, k.Details}
+	case Diff:
+		return []key.Binding{m.Diff.Clean, m.Diff.Evidence}
+	case Gate:
+		k := m.Gate
+		return []key.Binding{k.Verify, k.Terminate, k.Accept, k.Clean, k.Look}
+	case Plan:
+		return []key.Binding{m.Plan.Drain, m.Plan.Details}
+	case Handover:
+		return []key.Binding{m.Handover.Accept, m.Handover.Open}
+	case Log:
+		k := m.Log
+		return []key.Binding{k.Follow, k.Details, k.Pause, k.Faster, k.Slower}
+	case Dialog:
+		k := m.Dialog
+		return []key.Binding{k.Yes, k.No, k.Enter, k.Cancel}
+	case Input:
+		k := m.Input
+		return []key.Binding{k.Apply, k.Complete, k.Cancel}
+	}
+	return nil
+}
+
+// Active lists the bindings that work in a scope: its own and, unless it is
+// exclusive, the global ones.
+func (m Map) Active(s Scope) []key.Binding {
+	if s.Exclusive() || s == Global {
+		return m.Own(s)
+	}
+	return append(m.Own(s), m.Own(Global)...)
+}
+
+// Line lists what fits on the one line of help under a screen: the way to the
+// rest first, then the screen's own keys, then the way back.
+func (m Map) Line(s Scope) []key.Binding {
+	if s.Exclusive() {
+		return m.Own(s)
+	}
+	line := append([]key.Binding{m.Global.Help, m.Global.Mark}, m.Own(s)...)
+	return append(line, m.Global.Filter, m.Global.Back)
+}
+
+// Help is the full help of a scope, in groups.
+func (m Map) Help(s Scope) []Group {
+	if s.Exclusive() {
+		return []Group{{string(s), m.Own(s)}}
+	}
+	g := m.Global
+	groups := []Group{
+		{"move", []key.Binding{g.Up, g.Down, g.PageUp, g.PageDown, g.Home, g.End}},
+		{"everywhere", []key.Binding{g.Filter, g.Command, g.Mark, g.Help, g.Back, g.Quit}},
+		{"screens", slices.Clone(g.Screen[:])},
+	}
+	if own := m.Own(s); s != Global && len(own) > 0 {
+		groups = append([]Group{{string(s), own}}, groups...)
+	}
+	return groups
+}
+
+// Collisions describes each key that would mean two things in one scope.
+func (m Map) Collisions() []string {
+	var out []string
+	for _, s := range append(Screens(), Global, Dialog, Input) {
+		by := map[string]string{}
+		for _, b := range m.Active(s) {
+			for _, k := range b.Keys() {
+				if other, ok := by[k]; ok {
+					out = append(out, fmt.Sprintf("%s: %q is both %q and %q", s, k, other, b.Help().Desc))
+				}
+				by[k] = b.Help().Desc
+			}
+		}
+	}
+	return out
+}
