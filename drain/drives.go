@@ -1,0 +1,185 @@
+package drain
+
+import (
+	"time"
+
+	"ebb/fleet"
+)
+
+// Drives are what the driver appends, with its lease.
+type (
+	// DriveTook opens a driver's turn. Blind is how long nobody drove: running
+	// countdowns are moved on by it, because blind time consumes no grace.
+	DriveTook struct {
+		Driver  string        `json:"driver"`
+		Machine string        `json:"machine"` // of the source, bound at first sight
+		Boot    string        `json:"boot,omitempty"`
+		Blind   time.Duration `json:"blind,omitempty"`
+		Person  bool          `json:"person,omitempty"` // the gap was too long: wait for a person
+	}
+	// DriveReleased closes a driver's turn.
+	DriveReleased struct {
+		Why string `json:"why,omitempty"`
+	}
+	// DrivePhase moves the drain to another phase.
+	DrivePhase struct {
+		Phase  Phase         `json:"phase"`
+		Reason fleet.Reason  `json:"reason,omitzero"`
+		Issues []fleet.Issue `json:"issues,omitempty"`
+	}
+	// DriveFound adds workloads to the drain, or a new incarnation of one.
+	DriveFound struct {
+		Items []Found `json:"items"`
+		Late  bool    `json:"late,omitempty"` // arrived after the first pass
+	}
+	// DriveIntent stands before an act.
+	DriveIntent struct {
+		Act Act `json:"act"`
+	}
+	// DriveOutcome stands after it.
+	DriveOutcome struct {
+		Act    string       `json:"act"`
+		Key    fleet.Key    `json:"key,omitzero"`
+		Result Result       `json:"result"`
+		Reason fleet.Reason `json:"reason,omitzero"`
+		Detail string       `json:"detail,omitempty"`
+	}
+	// DriveWaits says why workloads wait, for those whose reason changed.
+	DriveWaits struct {
+		Reasons []Wait `json:"reasons"`
+	}
+	// DriveMissing says that a workload was no longer on the host; whether it
+	// left or was lost is decided within the cache window.
+	DriveMissing struct {
+		Keys []fleet.Key `json:"keys"`
+		Back bool        `json:"back,omitempty"` // they are there after all
+	}
+	// DriveEnded says how workloads ended.
+	DriveEnded struct {
+		Ends []Ended `json:"ends"`
+	}
+	// DriveLate says that a workload's move budget has run out.
+	DriveLate struct {
+		Keys []fleet.Key `json:"keys"`
+	}
+	// DriveRecord is the durable record that must stand before a KILL.
+	DriveRecord struct {
+		Key   fleet.Key   `json:"key"`
+		Runs  []fleet.Run `json:"runs"`
+		Owner string      `json:"owner,omitempty"`
+		Class fleet.Class `json:"class,omitempty"`
+		Term  time.Time   `json:"term"`
+		Term2 time.Time   `json:"term2"`
+		Named string      `json:"named"` // "plan", or who asked
+	}
+	// DriveDeadline names what is left when the outer deadline is reached.
+	DriveDeadline struct {
+		Left []Left `json:"left"`
+		Age  string `json:"age,omitempty"` // how old the reading is, where the host can't be read
+	}
+)
+
+// Kind implements Body.
+func (DriveTook) Kind() Kind     { return "drive.took" }
+func (DriveReleased) Kind() Kind { return "drive.released" }
+func (DrivePhase) Kind() Kind    { return "drive.phase" }
+func (DriveFound) Kind() Kind    { return "drive.found" }
+func (DriveIntent) Kind() Kind   { return "drive.intent" }
+func (DriveOutcome) Kind() Kind  { return "drive.outcome" }
+func (DriveWaits) Kind() Kind    { return "drive.waits" }
+func (DriveMissing) Kind() Kind  { return "drive.missing" }
+func (DriveEnded) Kind() Kind    { return "drive.ended" }
+func (DriveLate) Kind() Kind     { return "drive.late" }
+func (DriveRecord) Kind() Kind   { return "drive.record" }
+func (DriveDeadline) Kind() Kind { return "drive.deadline" }
+
+// Found is a workload as it was first seen by the drain.
+type Found struct {
+	Key     fleet.Key     `json:"key"`
+	Run     fleet.Run     `json:"run,omitzero"`
+	Runs    []fleet.Run   `json:"runs,omitempty"`
+	Class   fleet.Class   `json:"class,omitempty"`
+	Rule    string        `json:"rule,omitempty"` // why it has that class
+	Verdict fleet.Verdict `json:"verdict"`
+	Owner   string        `json:"owner,omitempty"`
+	Expires time.Time     `json:"expires,omitzero"`
+	Budget  fleet.Budget  `json:"budget"`
+	MayDie  bool          `json:"may_die,omitempty"` // the plan says that it may be killed
+	Start   string        `json:"start,omitempty"`
+	Health  string        `json:"health,omitempty"`
+	Pool    string        `json:"pool,omitempty"`
+}
+
+// Wait is one workload's reason for waiting.
+type Wait struct {
+	Key    fleet.Key    `json:"key"`
+	Reason fleet.Reason `json:"reason"`
+}
+
+// Ended is how one workload ended.
+type Ended struct {
+	Key fleet.Key `json:"key"`
+	End End       `json:"end"`
+	By  string    `json:"by"` // lever, ttl, owner; for a loss: what was seen
+}
+
+// Left is one line of what a deadline found.
+type Left struct {
+	Key    fleet.Key    `json:"key"`
+	Class  fleet.Class  `json:"class,omitempty"`
+	Owner  string       `json:"owner,omitempty"`
+	Step   Step         `json:"step,omitempty"`
+	Reason fleet.Reason `json:"reason,omitzero"`
+}
+
+// End is how a workload left the host.
+type End string
+
+// The two ends. Lost needs a person's acceptance before the host can go.
+const (
+	LeftHost End = "left"
+	Lost     End = "lost"
+)
+
+// Act is one thing to do outside the pure core, once. Its ID is derived from
+// drain, workload, step and attempt, so that two drivers who decide the same
+// thing name it the same.
+type Act struct {
+	ID     string        `json:"id"`
+	Kind   ActKind       `json:"kind"`
+	Key    fleet.Key     `json:"key,omitzero"`
+	Runs   []fleet.Run   `json:"runs,omitempty"`
+	Step   Step          `json:"step,omitempty"`
+	Target fleet.HostID  `json:"target,omitempty"` // where it runs, if not on the source
+	Signal string        `json:"signal,omitempty"`
+	Grace  time.Duration `json:"grace,omitempty"`
+	Record string        `json:"record,omitempty"` // KILL: the event that recorded it
+	Named  string        `json:"named,omitempty"`  // KILL: who named it
+	Exec   string        `json:"exec,omitempty"`   // name of a command
+	Text   string        `json:"text,omitempty"`   // notice
+	At     time.Time     `json:"at,omitzero"`      // notice: when TERM follows
+}
+
+// ActKind says where and how an act runs.
+type ActKind string
+
+// The kinds of act.
+const (
+	ActCordon ActKind = "cordon" // cordon and drain hold, plane and host
+	ActNotice ActKind = "notice" // tell the owner; may repeat
+	ActSignal ActKind = "signal" // on the source's agent
+	ActExec   ActKind = "exec"   // on the target's agent
+	ActFlip   ActKind = "flip"   // at the plane: the claim moves to the target
+)
+
+// Result is how an act went.
+type Result string
+
+// The results. Interrupted and NotDone are observed again, never guessed.
+const (
+	Done        Result = "done"
+	FailedAct   Result = "failed"
+	Refused     Result = "refused"
+	Interrupted Result = "interrupted"
+	NotDone     Result = "not_done" // it never reached the place where it runs
+)

@@ -1,0 +1,143 @@
+package drain
+
+import (
+	"time"
+
+	"ebb/fleet"
+)
+
+// Phase is where a drain stands.
+type Phase string
+
+// The phases. Stopped and DeadlineReached keep both holds.
+const (
+	NoDrain         Phase = ""
+	Planned         Phase = "planned"
+	Cordoning       Phase = "cordoning"
+	Draining        Phase = "draining"
+	Verifying       Phase = "verifying"
+	Empty           Phase = "empty"
+	DeadlineReached Phase = "deadline"
+	Stopped         Phase = "stopped"
+)
+
+// Ended reports whether a driver has nothing more to do until it is asked.
+func (p Phase) Ended() bool { return p == Empty || p == Stopped || p == DeadlineReached }
+
+// Step is how far a workload is on its way out.
+type Step string
+
+// The steps of the strategies, in the order in which they happen.
+const (
+	StepWait    Step = ""        // nothing has been done to it
+	StepExpire  Step = "expire"  // waits for its own end
+	StepStart   Step = "start"   // its replacement is being started
+	StepHealth  Step = "health"  // its replacement must answer
+	StepFlip    Step = "flip"    // its claim moves
+	StepNotice  Step = "notice"  // its owner has been told
+	StepTerm    Step = "term"    // TERM sent, the grace runs
+	StepTerm2   Step = "term2"   // second TERM sent
+	StepRecord  Step = "record"  // the KILL is on record
+	StepKill    Step = "kill"    // KILL sent
+	StepMissing Step = "missing" // no longer there; left or lost is being decided
+)
+
+// State is one drain as its events say. It is a value: Apply returns a new one
+// and never changes what it was given.
+type State struct {
+	Drain    string        `json:"drain"`
+	Host     fleet.HostID  `json:"host"`
+	Machine  string        `json:"machine,omitempty"`
+	Boot     string        `json:"boot,omitempty"`
+	Phase    Phase         `json:"phase"`
+	For      fleet.Purpose `json:"for,omitempty"`
+	Evacuate bool          `json:"evacuate,omitempty"`
+	Reason   string        `json:"reason,omitempty"`
+	By       Actor         `json:"by"`
+	Started  time.Time     `json:"started"`
+	Deadline time.Time     `json:"deadline"`
+	Epoch    uint64        `json:"epoch"`
+	Driver   string        `json:"driver,omitempty"` // empty while nobody drives
+	Since    time.Time     `json:"since,omitzero"`   // of the phase
+	First    bool          `json:"first,omitempty"`  // the first inventory has been taken
+
+	Items   map[fleet.Key]Item `json:"items,omitempty"`
+	Open    map[string]Act     `json:"open,omitempty"` // intents without an outcome
+	Issues  []fleet.Issue      `json:"issues,omitempty"`
+	Waiting fleet.Reason       `json:"waiting,omitzero"` // why the drain as a whole waits
+	Person  bool               `json:"person,omitempty"` // a person must say that it may go on
+	Left    []Left             `json:"left,omitempty"`   // as named at the deadline
+
+	Num    uint64    `json:"num"`              // last event of the stream that was folded
+	LastAt time.Time `json:"last_at,omitzero"` // time of the last event of this drain
+	Undone bool      `json:"undone,omitempty"` // its hold has been lifted
+}
+
+// Item is one workload in a drain.
+type Item struct {
+	Found
+	Late     bool         `json:"late,omitempty"`    // came after the first pass
+	Overdue  bool         `json:"overdue,omitempty"` // its move budget has run out
+	ClassBy  string       `json:"class_by,omitempty"`
+	Held     bool         `json:"held,omitempty"`
+	Keep     bool         `json:"keep,omitempty"`
+	Step     Step         `json:"step,omitempty"`
+	Reason   fleet.Reason `json:"reason,omitzero"`
+	FoundAt  time.Time    `json:"found_at,omitzero"`
+	FirstAct time.Time    `json:"first_act,omitzero"` // the move budget runs from here
+	Target   fleet.HostID `json:"target,omitempty"`
+
+	Escalated string    `json:"escalated,omitempty"` // who asked for it, by name
+	NoticeAt  time.Time `json:"notice_at,omitzero"`
+	Accepted  bool      `json:"accepted,omitempty"` // a receiver took the notice
+	StartedAt time.Time `json:"started_at,omitzero"`
+	HealthyAt time.Time `json:"healthy_at,omitzero"`
+	FlippedAt time.Time `json:"flipped_at,omitzero"`
+	TermAt    time.Time `json:"term_at,omitzero"`
+	Term2At   time.Time `json:"term2_at,omitzero"`
+	RecordAt  time.Time `json:"record_at,omitzero"`
+	Record    string    `json:"record,omitempty"` // id of the recording event
+	KillAt    time.Time `json:"kill_at,omitzero"`
+
+	MissingAt time.Time    `json:"missing_at,omitzero"`
+	RetryAt   time.Time    `json:"retry_at,omitzero"` // not before
+	Tries     map[Step]int `json:"tries,omitempty"`   // acts begun, for their ids
+	End       End          `json:"end,omitempty"`
+	EndBy     string       `json:"end_by,omitempty"`
+	EndAt     time.Time    `json:"end_at,omitzero"`
+}
+
+// Open reports whether the item is still on the host as far as is known.
+func (i Item) Open() bool { return i.End == "" }
+
+// Counts is a drain in numbers; every screen that shows them shows names too.
+type Counts struct {
+	Total, Left, Overdue, Late, Lost, NeedsYou int
+}
+
+// Count counts the items.
+func (s State) Count() Counts {
+	var c Counts
+	for _, it := range s.Items {
+		c.Total++
+		switch {
+		case it.End == Lost:
+			c.Lost++
+		case it.End == "":
+			c.Left++
+			if it.Overdue {
+				c.Overdue++
+			}
+			if NeedsPerson(it.Reason.Code) {
+				c.NeedsYou++
+			}
+		}
+		if it.Late {
+			c.Late++
+		}
+	}
+	if s.Person || (s.Phase == DeadlineReached && c.Left > 0) {
+		c.NeedsYou = max(c.NeedsYou, 1)
+	}
+	return c
+}
