@@ -1,6 +1,9 @@
 package fleet
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Facts is everything an agent knows about its host at one generation. Times
 // are the host's own wall clock.
@@ -74,6 +77,13 @@ type Process struct {
 	System  string    `json:"system,omitempty"` // why it is the host's own: "kernel", "unit ssh.service", "login"; empty otherwise
 	Kept    string    `json:"kept,omitempty"`   // the keep rule of the host's configuration that lets it stay
 	Owner   Key       `json:"owner,omitzero"`   // the workload it belongs to
+}
+
+// Key names the process where something is said about it alone: "process/" and
+// its pid and start time, so that an exception accepted for it never covers
+// another process that gets the same pid.
+func (p Process) Key() Key {
+	return Key{Kind: "process", ID: fmt.Sprintf("%d:%d", p.Run.PID, p.Run.Start)}
 }
 
 // Workload is something that runs, or rests, on the host and that a rule
