@@ -1,0 +1,95 @@
+package widget
+
+import (
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Fit is s in exactly width cells: padded on the right, or cut with an ellipsis.
+// Styles in s survive both; line breaks and tabs become spaces. Nothing fits in
+// no cells, so a width below one gives "".
+func Fit(s string, width int) string { return fit(s, width, "…", false) }
+
+// FitRight is Fit with the padding on the left, for numbers.
+func FitRight(s string, width int) string { return fit(s, width, "…", true) }
+
+// FitEnd is Fit that keeps the end of s, for paths.
+func FitEnd(s string, width int) string {
+	if width < 1 {
+		return ""
+	}
+	s = oneLine(s)
+	if w := ansi.StringWidth(s); w > width {
+		s = ansi.TruncateLeft(s, w-width+1, "…")
+	}
+	return fit(s, width, "…", false)
+}
+
+// fit does it with any ellipsis of one cell.
+func fit(s string, width int, ellipsis string, right bool) string {
+	if width < 1 {
+		return ""
+	}
+	if n, ok := asciiWidth(s); ok && n <= width {
+		return pad(s, width-n, right)
+	}
+	s = oneLine(s)
+	w := ansi.StringWidth(s)
+	if w > width {
+		s = ansi.Truncate(s, width, ellipsis)
+		w = ansi.StringWidth(s)
+	}
+	out := pad(s, width-w, right)
+	if ansi.StringWidth(out) != width {
+		// An unfinished escape sequence swallows what follows it. Text like that
+		// was not cleaned.
+		return fit(Clean(s), width, ellipsis, right)
+	}
+	return out
+}
+
+func pad(s string, n int, right bool) string {
+	switch {
+	case n <= 0:
+		return s
+	case right:
+		return strings.Repeat(" ", n) + s
+	}
+	return s + strings.Repeat(" ", n)
+}
+
+// asciiWidth is the width of s if that is easy to tell.
+func asciiWidth(s string) (int, bool) {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return 0, false
+		}
+	}
+	return len(s), true
+}
+
+var breaks = strings.NewReplacer("\n", " ", "\r", " ", "\t", " ", "\v", " ", "\f", " ")
+
+func oneLine(s string) string { return breaks.Replace(s) }
+
+// Sides puts left and right at the two ends of a line of exactly width cells.
+// Where both don't fit, left gives way down to a third of the line, then right.
+func Sides(left, right string, width int) string {
+	if width < 1 {
+		return ""
+	}
+	left, right = oneLine(left), oneLine(right)
+	l, r := ansi.StringWidth(left), ansi.StringWidth(right)
+	if r == 0 {
+		return Fit(left, width)
+	}
+	if l+2+r <= width {
+		return left + strings.Repeat(" ", width-l-r) + right
+	}
+	room := min(l, max(width-r-2, width/3))
+	if rest := width - room - 2; rest >= 3 {
+		return Fit(left, room) + "  " + fit(right, rest, "…", true)
+	}
+	return Fit(left, width)
+}
