@@ -16,6 +16,9 @@ type (
 		For      fleet.Purpose `json:"for,omitempty"`
 		Evacuate bool          `json:"evacuate,omitempty"`
 		Reason   string        `json:"reason,omitempty"`
+		// MayDie names what the plan listed as possibly killed when the drain was
+		// asked for. Nothing else is killed unless somebody escalates it by name.
+		MayDie []fleet.Key `json:"may_die,omitempty"`
 	}
 	// AskExtend moves the outer deadline.
 	AskExtend struct {

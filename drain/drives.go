@@ -107,7 +107,11 @@ type Found struct {
 	MayDie  bool          `json:"may_die,omitempty"` // the plan says that it may be killed
 	Start   string        `json:"start,omitempty"`
 	Health  string        `json:"health,omitempty"`
-	Pool    string        `json:"pool,omitempty"`
+	Stop    string        `json:"stop,omitempty"`
+	// Declared says that its owner's manifest was there: a manifest that is
+	// removed is how such an owner says that the workload has ended.
+	Declared bool        `json:"declared,omitempty"`
+	Phase    fleet.Phase `json:"phase,omitempty"` // running, or at rest on this host
 }
 
 // Wait is one workload's reason for waiting.

@@ -61,12 +61,15 @@ type State struct {
 	Since    time.Time     `json:"since,omitzero"`   // of the phase
 	First    bool          `json:"first,omitempty"`  // the first inventory has been taken
 
-	Items   map[fleet.Key]Item `json:"items,omitempty"`
-	Open    map[string]Act     `json:"open,omitempty"` // intents without an outcome
-	Issues  []fleet.Issue      `json:"issues,omitempty"`
-	Waiting fleet.Reason       `json:"waiting,omitzero"` // why the drain as a whole waits
-	Person  bool               `json:"person,omitempty"` // a person must say that it may go on
-	Left    []Left             `json:"left,omitempty"`   // as named at the deadline
+	Items    map[fleet.Key]Item   `json:"items,omitempty"`
+	Open     map[string]Act       `json:"open,omitempty"` // intents without an outcome
+	Issues   []fleet.Issue        `json:"issues,omitempty"`
+	Waiting  fleet.Reason         `json:"waiting,omitzero"` // why the drain as a whole waits
+	Person   bool                 `json:"person,omitempty"` // a person must say that it may go on
+	Left     []Left               `json:"left,omitempty"`   // as named at the deadline
+	MayDie   map[fleet.Key]bool   `json:"may_die,omitempty"`
+	Lost     []LostItem           `json:"lost,omitempty"`
+	Accepted map[fleet.Key]string `json:"accepted,omitempty"` // exceptions for the gate, with their reasons
 
 	Num    uint64    `json:"num"`              // last event of the stream that was folded
 	LastAt time.Time `json:"last_at,omitzero"` // time of the last event of this drain
@@ -105,6 +108,15 @@ type Item struct {
 	End       End          `json:"end,omitempty"`
 	EndBy     string       `json:"end_by,omitempty"`
 	EndAt     time.Time    `json:"end_at,omitzero"`
+}
+
+// LostItem is a workload that vanished without an act of ours and without word
+// from its owner. It stays on the list even if something of its name comes back.
+type LostItem struct {
+	Key   fleet.Key `json:"key"`
+	Owner string    `json:"owner,omitempty"`
+	How   string    `json:"how"`
+	At    time.Time `json:"at"`
 }
 
 // Open reports whether the item is still on the host as far as is known.
