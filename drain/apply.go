@@ -155,7 +155,12 @@ func applyAsk(s State, e Event, body Body) (State, error) {
 			s.Person = false
 			break
 		}
-		s = with(s, a.Key, func(it *Item) { it.Held, it.Keep, it.RetryAt = false, false, time.Time{} })
+		s = with(s, a.Key, func(it *Item) {
+			it.Held, it.Keep, it.RetryAt = false, false, time.Time{}
+			if it.HealthyAt.IsZero() {
+				it.StartedAt = time.Time{} // its replacement is placed anew
+			}
+		})
 	case AskEscalate:
 		s = with(s, a.Key, func(it *Item) {
 			if a.Run.IsZero() || a.Run == it.Run {
@@ -322,9 +327,6 @@ func (it *Item) failed(act Act, b DriveOutcome, at time.Time) {
 	}
 	it.Reason = fleet.Because(WaitFailed, "step", string(act.Step), "detail", detail, "code", b.Reason.Code)
 	it.RetryAt = at // the strategy adds its delay
-	if act.Step == StepStart || (act.Step == StepHealth && b.Result == FailedAct && b.Reason.Code == "gave_up") {
-		it.StartedAt = time.Time{}
-	}
 }
 
 func applyWaits(s State, b DriveWaits) State {

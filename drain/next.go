@@ -84,7 +84,9 @@ func (d *decider) run() {
 	}
 	d.inventory()
 	d.missing()
-	d.strategies()
+	if d.claimed() {
+		d.strategies()
+	}
 	d.overdue()
 	d.close()
 	d.flushWaits()
@@ -148,11 +150,18 @@ func (d *decider) held() bool {
 	case h.Cordon == nil:
 		d.wait(fleet.Because(WaitHold, "what", "cordon"))
 	default:
-		if d.s.Waiting.Code == WaitHold || d.s.Waiting.Code == WaitUnreachable || d.s.Waiting.Code == WaitProbe {
-			d.waits = append(d.waits, Wait{})
-		}
 		return true
 	}
+	return false
+}
+
+// claimed reports whether the plane could be read. Without its claims nothing
+// new is begun: an expiry may have been renewed, an orphan may be claimed.
+func (d *decider) claimed() bool {
+	if d.v.SelfClaims || d.v.Source.Claims.Status == fleet.OK {
+		return true
+	}
+	d.waits = append(d.waits, Wait{Reason: fleet.Because(WaitPlane, "detail", d.v.Source.Claims.Error)})
 	return false
 }
 
@@ -183,7 +192,19 @@ func (d *decider) because(it Item, r fleet.Reason) {
 	}
 }
 
+// flushWaits records the reasons that are news. What the drain as a whole waited
+// for is over unless this pass said it again.
 func (d *decider) flushWaits() {
+	whole := fleet.Reason{}
+	d.waits = slices.DeleteFunc(d.waits, func(w Wait) bool {
+		if w.Key.IsZero() {
+			whole = w.Reason
+		}
+		return w.Key.IsZero()
+	})
+	if !d.s.Waiting.Equal(whole) {
+		d.waits = append(d.waits, Wait{Reason: whole})
+	}
 	if len(d.waits) > 0 {
 		d.emit(DriveWaits{Reasons: d.waits})
 	}
@@ -241,7 +262,13 @@ func (d *decider) close() {
 		return
 	}
 	switch {
-	case d.s.Phase == Draining || d.s.Phase == DeadlineReached:
+	case d.s.Phase == DeadlineReached && len(d.v.Issues) == 0:
+		d.phase(Verifying, fleet.Reason{}, nil)
+		d.phase(Empty, fleet.Reason{}, nil)
+	case d.s.Phase == DeadlineReached && !slices.Equal(d.s.Issues, d.v.Issues):
+		d.phase(DeadlineReached, fleet.Reason{}, d.v.Issues)
+	case d.s.Phase == DeadlineReached:
+	case d.s.Phase == Draining:
 		d.phase(Verifying, fleet.Reason{}, d.v.Issues)
 	case d.s.Phase == Verifying && len(d.v.Issues) == 0:
 		d.phase(Empty, fleet.Reason{}, nil)

@@ -31,6 +31,7 @@ const (
 	WaitOtherMachine = "other_machine" // have, want
 	WaitBlind        = "blind"         // gap
 	WaitRebooted     = "rebooted"      // boot
+	WaitPlane        = "plane"         // detail: the claims can't be read
 	WaitHold         = "hold"          // what: the hold that is missing
 )
 

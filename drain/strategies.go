@@ -131,6 +131,10 @@ func (d *decider) retire(it Item) {
 		d.wake(last)
 		return
 	}
+	if !it.MayDie {
+		d.because(it, fleet.Because(WaitNotPlanned))
+		return
+	}
 	d.finish(it, "plan", false)
 }
 
