@@ -92,14 +92,14 @@ func escapeRunes(s string, strict bool) string {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, "‹%02x›", s[i])
 			base = false
-		case unicode.Is(unicode.M, r) && !hidden(r):
+		case joins(r) && drawable(r):
 			if marks++; base && marks <= maxMarks {
 				b.WriteString(s[i : i+n])
 			} else {
 				escape(&b, r)
 				base = false
 			}
-		case !drawable(r), strict && forging(r, prev, i+n == len(s)):
+		case !drawable(r), swallows(r), strict && forging(r, prev, i+n == len(s)):
 			escape(&b, r)
 			base = false
 		default:
@@ -127,6 +127,20 @@ func drawable(r rune) bool { return unicode.IsPrint(r) && !hidden(r) }
 // variants, the empty Braille cell.
 func hidden(r rune) bool {
 	return r == '\u2800' || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// joins says whether r becomes one picture with a character before it, whatever
+// that is: all marks, and a few letters such as the Thai sara am.
+func joins(r rune) bool {
+	return r >= '\u0300' && (unicode.Is(unicode.M, r) || clusters(" "+string(r)))
+}
+
+// swallows says whether r becomes one picture with the character after it.
+func swallows(r rune) bool { return r >= '\u0300' && clusters(string(r)+" ") }
+
+func clusters(s string) bool {
+	first, _ := ansi.FirstGraphemeCluster(s, ansi.GraphemeWidth)
+	return first == s
 }
 
 var signs = ownSigns()

@@ -44,7 +44,7 @@ func fit(s string, width int, ellipsis string, right bool) string {
 	if ansi.StringWidth(out) != width {
 		// An unfinished escape sequence swallows what follows it. Text like that
 		// was not cleaned.
-		return fit(Clean(s), width, ellipsis, right)
+		return fit(escapeAll(Clean(s)), width, ellipsis, right)
 	}
 	return out
 }
