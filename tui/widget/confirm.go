@@ -1,6 +1,7 @@
 package widget
 
 import (
+	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -38,11 +39,19 @@ type Question struct {
 // is refused, since the point of typing a name is to have read it. Its answer is
 // about what was asked when it opened: the caller keeps the target by identity
 // in its own hands, and reads the state again before it acts.
+//
+// Lines that don't fit are scrolled through, and until the last of them has been
+// drawn the answer can't be Yes: who reads "kills 40 processes" must have had
+// the names before their eyes.
 type Confirm struct {
 	q     Question
 	guard *Guard
 	typed []rune
 	note  string
+
+	top  int  // first of the lines that is drawn
+	page int  // how many were drawn last
+	all  bool // whether the last line has been drawn
 }
 
 // NewConfirm asks a question. The command that comes back has to be run, or only
@@ -63,6 +72,9 @@ func (c *Confirm) Key(k tea.KeyPressMsg, now time.Time) Verdict {
 		return Open
 	}
 	c.note = ""
+	if c.scroll(name) {
+		return Open
+	}
 	if c.q.Word == "" {
 		return c.letter(name)
 	}
@@ -70,7 +82,7 @@ func (c *Confirm) Key(k tea.KeyPressMsg, now time.Time) Verdict {
 	case "enter":
 		switch {
 		case c.matches():
-			return c.end(Yes)
+			return c.yes()
 		case len(c.typed) == 0:
 			return c.end(No)
 		}
@@ -89,7 +101,7 @@ func (c *Confirm) letter(name string) Verdict {
 	switch name {
 	case "y":
 		if c.q.Undoable {
-			return c.end(Yes)
+			return c.yes()
 		}
 		c.note = "this can't be confirmed here: there is no name to type"
 	case "n", "enter":
@@ -114,6 +126,32 @@ func (c *Confirm) Paste() {
 	}
 }
 
+// yes ends the question, if all of it has been on the screen.
+func (c *Confirm) yes() Verdict {
+	if !c.all {
+		c.note = "there is more to read: pgdn"
+		return Open
+	}
+	return c.end(Yes)
+}
+
+func (c *Confirm) scroll(key string) bool {
+	switch key {
+	case "up":
+		c.top--
+	case "down":
+		c.top++
+	case "pgup":
+		c.top -= max(1, c.page-1)
+	case "pgdown":
+		c.top += max(1, c.page-1)
+	default:
+		return false
+	}
+	c.top = max(0, c.top)
+	return true
+}
+
 func (c *Confirm) end(v Verdict) Verdict {
 	c.guard.Close()
 	return v
@@ -122,33 +160,75 @@ func (c *Confirm) end(v Verdict) Verdict {
 // matches says whether exactly the word was typed.
 func (c *Confirm) matches() bool { return c.q.Word != "" && string(c.typed) == c.q.Word }
 
-// View draws the question in lines of exactly width cells.
-func (c *Confirm) View(width int, now time.Time, th themes.Theme) []string {
+// View draws the question in at most height lines of exactly width cells. Where
+// there is no room for title, one line and the answer, it says that and nothing
+// else.
+func (c *Confirm) View(width, height int, now time.Time, th themes.Theme) []string {
 	s, g := th.Styles, th.Glyphs
 	line := func(text string) string { return fit(" "+text, width, g.Ellipsis, false) }
+	foot := c.foot(now, th)
+	const head = 2
+	if width < MinWidth || height < head+1+len(foot) {
+		return []string{line("too small")}[:max(0, min(1, height))]
+	}
 	title := s.Title
 	if !c.q.Undoable {
 		title = s.Danger
 	}
 	out := []string{line(title.Render(draw(c.q.Title, g))), line("")}
-	for _, l := range c.q.Lines {
-		out = append(out, line(s.Text.Render(draw(l, g))))
+	for _, l := range c.window(width-2, height-head-len(foot), th) {
+		out = append(out, line(l))
 	}
-	out = append(out, line(""))
+	for _, l := range foot {
+		out = append(out, line(l))
+	}
+	return out
+}
+
+// window is the lines that fit in room, with a last one that counts the rest.
+func (c *Confirm) window(width, room int, th themes.Theme) []string {
+	var lines []string
+	for _, l := range c.q.Lines {
+		lines = append(lines, Wrap(draw(l, th.Glyphs), width)...)
+	}
+	c.page = room
+	if len(lines) <= room {
+		c.top, c.all = 0, true
+	} else {
+		c.page = max(1, room-1)
+		c.top = min(c.top, len(lines)-c.page)
+	}
+	shown := lines[c.top:min(len(lines), c.top+c.page)]
+	out := make([]string, 0, room)
+	for _, l := range shown {
+		out = append(out, th.Styles.Text.Render(l))
+	}
+	if len(lines) > room && room > 1 {
+		below := len(lines) - c.top - len(shown)
+		c.all = c.all || below == 0
+		out = append(out, th.Styles.Dim.Render(fmt.Sprintf("%d of %d lines %s pgup pgdn", c.top+len(shown), len(lines), th.Glyphs.Dot)))
+	} else if len(lines) > room {
+		c.all = c.all || c.top+len(shown) == len(lines)
+	}
+	return out
+}
+
+// foot is where the answer is given.
+func (c *Confirm) foot(now time.Time, th themes.Theme) []string {
+	s, g := th.Styles, th.Glyphs
 	act := draw(c.q.Act, g)
-	ready := c.guard.Painted(now)
+	out := []string{""}
 	switch {
-	case !ready:
-		out = append(out, line(s.Dim.Render("wait"+g.Ellipsis)))
+	case !c.guard.Painted(now):
+		out = append(out, s.Dim.Render("wait"+g.Ellipsis))
 	case c.q.Word == "":
-		out = append(out, line(s.KeyHint.Render("y")+" "+act+"   "+s.KeyHint.Render("n, enter, esc")+" no"))
+		out = append(out, s.KeyHint.Render("y")+" "+act+"   "+s.KeyHint.Render("n, enter, esc")+" no")
 	default:
-		out = append(out, line(s.Text.Render("type ")+s.Title.Render(draw(c.q.Word, g))+s.Text.Render(" to "+act+": ")+
-			s.Input.Render(draw(string(c.typed), g))+s.Cursor.Render("_")))
-		out = append(out, line(c.hint(s, act)))
+		out = append(out, s.Text.Render("type ")+s.Title.Render(draw(c.q.Word, g))+s.Text.Render(" to "+act+": ")+
+			s.Input.Render(draw(string(c.typed), g))+s.Cursor.Render("_"), c.hint(s, act))
 	}
 	if c.note != "" {
-		out = append(out, line(s.Warn.Render(draw(c.note, g))))
+		out = append(out, s.Warn.Render(draw(c.note, g)))
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package widget
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ func ask(q Question) (*Confirm, *Guard) {
 	c, _ := NewConfirm(q, &g, at(0))
 	g.Answer()
 	g.Answer()
+	c.View(72, 20, at(1), themes.Theme{})
 	return c, &g
 }
 
@@ -65,6 +68,7 @@ func TestConfirmDropsWhatWasTypedBefore(t *testing.T) {
 	}
 	g.Answer()
 	g.Answer()
+	c.View(72, 20, at(900), themes.Theme{})
 	if got := play(c, at(1000), append(strings.Split("gpu-041", ""), "enter")...); got != Yes {
 		t.Errorf("%v after it was painted", got)
 	}
@@ -128,20 +132,98 @@ func TestConfirmView(t *testing.T) {
 	play(c, at(1000), "g")
 	c.Paste()
 	for w := range 130 {
-		for i, l := range c.View(w, at(2000), th) {
-			if ansi.StringWidth(l) != w || strings.Contains(l, "\n") {
-				t.Errorf("line %d at width %d: %q", i, w, l)
+		for h := range 15 {
+			lines := c.View(w, h, at(2000), th)
+			if len(lines) > h {
+				t.Errorf("%d lines at %dx%d", len(lines), w, h)
+			}
+			for i, l := range lines {
+				if ansi.StringWidth(l) != w || strings.Contains(l, "\n") {
+					t.Errorf("line %d at %dx%d: %q", i, w, h, l)
+				}
 			}
 		}
 	}
-	text := ansi.Strip(strings.Join(c.View(60, at(2000), th), "\n"))
+	text := ansi.Strip(strings.Join(c.View(60, 20, at(2000), th), "\n"))
 	for _, want := range []string{"gpu-041‹1b›[2J", "a‹0a›b", "type gpu-041 to terminate: g_", "paste is refused"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 	g.Open(at(3000))
-	if text := strings.Join(c.View(60, at(3001), th.With(themes.ASCIIGlyphs())), "\n"); !strings.Contains(ansi.Strip(text), "wait~") {
+	if text := strings.Join(c.View(60, 20, at(3001), th.With(themes.ASCIIGlyphs())), "\n"); !strings.Contains(ansi.Strip(text), "wait~") {
 		t.Errorf("a dialog that is deaf looks ready:\n%s", text)
 	}
+}
+
+// The end of a long list must have been drawn before the answer can be Yes, and
+// the line where the answer is typed is never pushed out of sight.
+func TestConfirmWantsAllToBeRead(t *testing.T) {
+	q := Question{Title: "drain gpu-041", Act: "drain", Word: "gpu-041"}
+	for i := range 40 {
+		q.Lines = append(q.Lines, fmt.Sprintf("may be killed: etl-%02d", i))
+	}
+	var g Guard
+	c, _ := NewConfirm(q, &g, at(0))
+	g.Answer()
+	g.Answer()
+	th := theme(t)
+	view := func() string { return ansi.Strip(strings.Join(c.View(60, 12, at(1000), th), "\n")) }
+	if v := view(); !strings.Contains(v, "type gpu-041") || strings.Contains(v, "etl-39") {
+		t.Fatalf("the first page is\n%s", v)
+	}
+	keys := append(strings.Split("gpu-041", ""), "enter")
+	if got := play(c, at(1000), keys...); got != Open || !strings.Contains(view(), "more to read") {
+		t.Fatalf("%v before the list was read\n%s", got, view())
+	}
+	for i := range 20 {
+		c.Key(tea.KeyPressMsg{Code: tea.KeyPgDown}, at(4000+i*200))
+		view()
+	}
+	if v := view(); !strings.Contains(v, "etl-39") || !strings.Contains(v, "40 of 40") {
+		t.Fatalf("the last page is\n%s", v)
+	}
+	if got := play(c, at(10_000), "enter"); got != Yes {
+		t.Errorf("%v after the list was read", got)
+	}
+	// What was never drawn at all is not confirmed either.
+	c, _ = NewConfirm(Question{Act: "uncordon", Undoable: true}, &g, at(20_000))
+	g.Answer()
+	g.Answer()
+	c.View(60, 2, at(20_500), th)
+	if got := play(c, at(21_000), "y"); got != Open {
+		t.Errorf("%v on a screen that is too small for the question", got)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, tc := range []struct {
+		in    string
+		width int
+		want  []string
+	}{
+		{"one two three", 8, []string{"one two", "three"}},
+		{"abcdefghij", 4, []string{"abcd", "efgh", "ij"}},
+		{"", 4, []string{""}},
+		{"東京都港区", 4, []string{"東京", "都港", "区"}},
+		{"x", 0, nil},
+	} {
+		if got := Wrap(tc.in, tc.width); !slices.Equal(got, tc.want) {
+			t.Errorf("Wrap(%q, %d) = %q, want %q", tc.in, tc.width, got, tc.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		in, w := Clean(genText(t)), rapid.IntRange(2, 40).Draw(t, "w")
+		kept := ""
+		for _, l := range Wrap(in, w) {
+			if ansi.StringWidth(l) > w {
+				t.Errorf("Wrap(%q, %d): line %q", in, w, l)
+			}
+			kept += l
+		}
+		strip := func(s string) string { return strings.ReplaceAll(s, " ", "") }
+		if strip(kept) != strip(in) {
+			t.Errorf("Wrap(%q, %d) loses text: %q", in, w, kept)
+		}
+	})
 }

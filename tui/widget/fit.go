@@ -93,3 +93,26 @@ func Sides(left, right string, width int) string {
 	}
 	return Fit(left, width)
 }
+
+// Wrap breaks cleaned text into lines of at most width cells, at spaces where it
+// can. Nothing but the spaces at a break is left out.
+func Wrap(s string, width int) []string {
+	if width < 1 {
+		return nil
+	}
+	var out []string
+	for s = oneLine(s); ansi.StringWidth(s) > width; {
+		line := ansi.Truncate(s, width, "")
+		rest := s[len(line):]
+		if at := strings.LastIndexByte(line, ' '); at > 0 && rest[0] != ' ' {
+			line, rest = line[:at], s[at:]
+		}
+		if line == "" { // a wide character in a single cell
+			first, _ := ansi.FirstGraphemeCluster(s, ansi.GraphemeWidth)
+			line, rest = "…", s[len(first):]
+		}
+		out = append(out, strings.TrimRight(line, " "))
+		s = strings.TrimLeft(rest, " ")
+	}
+	return append(out, s)
+}
