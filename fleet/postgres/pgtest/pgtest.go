@@ -1,0 +1,265 @@
+// Package pgtest gives tests a real PostgreSQL of their own: private, on a free
+// port of loopback, with passwords, without fsync, and gone with the test binary.
+//
+// Start hands out a fresh database on the one server that a test binary shares;
+// New starts a server that a test may stop and start again. The binaries come
+// from the Debian package, or from $PATH.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Password is the password in every URL, so that tests can look for it where it
+// must not be.
+const Password = "pass-4711-word"
+
+var shared struct {
+	once   sync.Once
+	server *Server
+	err    error
+}
+
+// Start returns the URL of a fresh, empty database. The server starts with the
+// first call and ends with the process.
+func Start(tb testing.TB) string {
+	tb.Helper()
+	bin := binaries(tb)
+	shared.once.Do(func() { shared.server, shared.err = launch(bin) })
+	if shared.err != nil {
+		tb.Fatalf("start PostgreSQL: %v", shared.err)
+	}
+	return shared.server.Database(tb)
+}
+
+// New starts a server for one test.
+func New(tb testing.TB) *Server {
+	tb.Helper()
+	s, err := launch(binaries(tb))
+	if err != nil {
+		tb.Fatalf("start PostgreSQL: %v", err)
+	}
+	tb.Cleanup(s.close)
+	return s
+}
+
+// Server is one PostgreSQL.
+type Server struct {
+	bin  string
+	dir  string
+	port int
+	cred *syscall.Credential
+	cmd  *exec.Cmd
+	hold io.WriteCloser // the supervisor ends the server when this pipe closes
+}
+
+// URL returns the URL of a database of the server.
+func (s *Server) URL(database string) string {
+	return fmt.Sprintf("postgres://ebb:%s@127.0.0.1:%d/%s?sslmode=disable", Password, s.port, database)
+}
+
+// Address is where the server listens.
+func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// Database makes a database for one test and returns its URL.
+func (s *Server) Database(tb testing.TB) string {
+	tb.Helper()
+	name := "t_" + strings.ToLower(rand.Text()[:12])
+	Exec(tb, s.URL("postgres"), "create database "+name)
+	tb.Cleanup(func() {
+		if conn, err := pgx.Connect(context.Background(), s.URL("postgres")); err == nil {
+			_, _ = conn.Exec(context.Background(), "drop database "+name+" with (force)")
+			conn.Close(context.Background())
+		}
+	})
+	return s.URL(name)
+}
+
+// Exec runs statements, separated by semicolons.
+func Exec(tb testing.TB, url, text string) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		tb.Fatalf("connect: %v", err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.PgConn().Exec(ctx, text).ReadAll(); err != nil {
+		tb.Fatalf("run %.60q: %v", text, err)
+	}
+}
+
+// launch makes a cluster and starts its server.
+func launch(bin string) (*Server, error) {
+	s := &Server{bin: bin}
+	var err error
+	if s.cred, err = owner(); err != nil {
+		return nil, err
+	}
+	parent := "" // root's own TMPDIR may be closed to the server's user
+	if s.cred != nil {
+		parent = "/tmp"
+	}
+	if s.dir, err = os.MkdirTemp(parent, "ebb-pg-"); err != nil {
+		return nil, err
+	}
+	if err := s.init(); err != nil {
+		os.RemoveAll(s.dir)
+		return nil, err
+	}
+	for range 5 { // another process may take the port first
+		if s.port, err = freePort(); err != nil {
+			break
+		}
+		if err = s.Start(); err == nil {
+			return s, nil
+		}
+	}
+	s.close()
+	return nil, err
+}
+
+func (s *Server) init() error {
+	pw := filepath.Join(s.dir, "pw")
+	if err := os.WriteFile(pw, []byte(Password+"\n"), 0o600); err != nil {
+		return err
+	}
+	if s.cred != nil {
+		for _, p := range []string{s.dir, pw} {
+			if err := os.Chown(p, int(s.cred.Uid), int(s.cred.Gid)); err != nil {
+				return err
+			}
+		}
+	}
+	cmd := exec.Command(filepath.Join(s.bin, "initdb"), "-D", s.data(), "-U", "ebb", "-A", "scram-sha-256",
+		"--pwfile", pw, "-E", "UTF8", "--locale", "C", "--no-sync")
+	s.dress(cmd)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	return nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// dress runs a command as the owner of the cluster, in its folder.
+func (s *Server) dress(cmd *exec.Cmd) {
+	cmd.Dir = s.dir
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred, Setpgid: true}
+}
+
+// supervise keeps the server no longer than its standard input stays open, and
+// so no longer than the test process lives, however that ends. Then it also removes
+// the cluster; a server that is only stopped keeps it, by the word "keep".
+const supervise = `dir=$PWD; "$0" -D data -k "$dir" -p "$1" -c listen_addresses=127.0.0.1 -c fsync=off \
+	-c full_page_writes=off -c synchronous_commit=off -c max_connections=100 -c shared_buffers=16MB </dev/null >>log 2>&1 &
+p=$!; read -r line; kill -INT $p; wait $p
+if [ "$line" != keep ]; then cd / && rm -rf "$dir"; fi`
+
+// Start starts the server on its port.
+func (s *Server) Start() error {
+	cmd := exec.Command("/bin/sh", "-c", supervise, filepath.Join(s.bin, "postgres"), strconv.Itoa(s.port))
+	s.dress(cmd)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.cmd, s.hold = cmd, in
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		var conn *pgx.Conn
+		if conn, err = pgx.Connect(ctx, s.URL("postgres")); err == nil {
+			conn.Close(ctx)
+			cancel()
+			return nil
+		}
+		cancel()
+	}
+	log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+	s.Stop()
+	return fmt.Errorf("the server does not answer: %w\n%s", err, log)
+}
+
+// Stop ends the server, cutting its connections, and waits until it is gone.
+func (s *Server) Stop() {
+	if s.cmd == nil {
+		return
+	}
+	_, _ = io.WriteString(s.hold, "keep\n")
+	s.hold.Close()
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+func (s *Server) close() {
+	s.Stop()
+	os.RemoveAll(s.dir)
+}
+
+// owner is who runs the server: PostgreSQL refuses to run as root.
+func owner() (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+		if err1 == nil && err2 == nil {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+		}
+	}
+	return nil, fmt.Errorf("there is neither a user postgres nor nobody to run PostgreSQL as")
+}
+
+// binaries finds PostgreSQL. On Debian as root it is part of what the tests need.
+func binaries(tb testing.TB) string {
+	tb.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	sort.Strings(found)
+	if len(found) > 0 {
+		return filepath.Dir(found[len(found)-1])
+	}
+	if p, err := exec.LookPath("postgres"); err == nil {
+		return filepath.Dir(p)
+	}
+	if _, err := os.Stat("/etc/debian_version"); err == nil && os.Getuid() == 0 {
+		tb.Fatal("PostgreSQL is not installed: apt-get install postgresql")
+	}
+	tb.Skip("PostgreSQL is not installed")
+	return ""
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,51 @@
+package pgtest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"ebb/fleet/postgres/pgtest"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A server that is stopped and started again has kept what was in it; two
+// databases have nothing in common.
+func TestStopStart(t *testing.T) {
+	s := pgtest.New(t)
+	url, other := s.Database(t), s.Database(t)
+	pgtest.Exec(t, url, "create table kept (n int); insert into kept values (7)")
+	s.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if _, err := pgx.Connect(ctx, url); err == nil {
+		t.Fatal("a stopped server answers")
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	var n int
+	if err := conn.QueryRow(ctx, "select n from kept").Scan(&n); err != nil || n != 7 {
+		t.Fatalf("read %d, %v", n, err)
+	}
+	second, err := pgx.Connect(ctx, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close(ctx)
+	if err := second.QueryRow(ctx, "select n from kept").Scan(&n); err == nil {
+		t.Fatal("a fresh database is not empty")
+	}
+}
+
+func TestSharedServerGivesFreshDatabases(t *testing.T) {
+	if a, b := pgtest.Start(t), pgtest.Start(t); a == b {
+		t.Fatalf("twice the same database: %s", a)
+	}
+}
