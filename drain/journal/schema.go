@@ -81,7 +81,7 @@ func (j *Journal) upgrade(ctx context.Context, tx *sql.Tx) error {
 			return fmt.Errorf("migration %d: %w", i+1, err)
 		}
 	}
-	_, err = tx.ExecContext(ctx, j.dialect.sql(`update {s}schema_version set version = $1`), len(migrations))
+	_, err = tx.ExecContext(ctx, j.dialect.sql(`update {s}journal_version set version = $1`), len(migrations))
 	return err
 }
 
@@ -98,24 +98,24 @@ func (j *Journal) prepare(ctx context.Context, tx *sql.Tx) error {
 			}
 		}
 	}
-	return j.script(ctx, tx, `create table {s}schema_version (version int not null);
-insert into {s}schema_version (version) values (0);`)
+	return j.script(ctx, tx, `create table {s}journal_version (version int not null);
+insert into {s}journal_version (version) values (0);`)
 }
 
 // version reads the version of the tables; 0 means that there are none.
 func (j *Journal) version(ctx context.Context, q interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
 }) (int, error) {
-	there := `select count(*) from sqlite_master where type = 'table' and name = 'schema_version'`
+	there := `select count(*) from sqlite_master where type = 'table' and name = 'journal_version'`
 	if j.dialect.pg {
 		there = `select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace
-			where n.nspname = 'ebb' and c.relname = 'schema_version'`
+			where n.nspname = 'ebb' and c.relname = 'journal_version'`
 	}
 	var n, v int
 	if err := q.QueryRowContext(ctx, there).Scan(&n); err != nil || n == 0 {
 		return 0, err
 	}
-	err := q.QueryRowContext(ctx, j.dialect.sql(`select version from {s}schema_version`)).Scan(&v)
+	err := q.QueryRowContext(ctx, j.dialect.sql(`select version from {s}journal_version`)).Scan(&v)
 	return v, advise(err)
 }
 
