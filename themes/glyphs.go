@@ -12,11 +12,13 @@ const (
 	Unreachable = "unreachable"
 	Lost        = "lost"
 	NeedsYou    = "needs-you"
+	HostOnly    = "host-only"  // the host knows of the cordon, the plane does not
+	PlaneOnly   = "plane-only" // and the other way round
 )
 
 // States lists them in the order a legend shows them.
 func States() []string {
-	return []string{Serving, Cordoned, Cordoning, Draining, Empty, Unreachable, Lost, NeedsYou}
+	return []string{Serving, Cordoned, Cordoning, Draining, Empty, Unreachable, Lost, NeedsYou, HostOnly, PlaneOnly}
 }
 
 // Word is how a state is written beside its sign.
@@ -26,6 +28,10 @@ func Word(state string) string {
 		return "empty, verified"
 	case NeedsYou:
 		return "needs you"
+	case HostOnly:
+		return "host only"
+	case PlaneOnly:
+		return "plane only"
 	case "":
 		return "unknown"
 	}
@@ -37,6 +43,7 @@ type Glyphs struct {
 	ASCII bool // whether this is the plain set
 
 	Serving, Cordoned, Cordoning, Draining, Empty, Unreachable, Lost, NeedsYou, Unknown string
+	HostOnly, PlaneOnly                                                                 string
 
 	Cursor, Mark, Check, Cross string
 	BarFull, BarEmpty          string
@@ -65,6 +72,10 @@ func (g Glyphs) State(name string) string {
 		return g.Lost
 	case NeedsYou:
 		return g.NeedsYou
+	case HostOnly:
+		return g.HostOnly
+	case PlaneOnly:
+		return g.PlaneOnly
 	}
 	return g.Unknown
 }
@@ -74,6 +85,7 @@ func UTF8Glyphs() Glyphs {
 	return Glyphs{
 		Serving: "●", Cordoned: "○", Cordoning: "◔", Draining: "◐", Empty: "◉",
 		Unreachable: "◌", Lost: "✕", NeedsYou: "▲", Unknown: "?",
+		HostOnly: "◧", PlaneOnly: "◨",
 		Cursor: "▸", Mark: "✓", Check: "✓", Cross: "✗",
 		BarFull: "▇", BarEmpty: "░",
 		Levels:   [8]string{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
@@ -88,6 +100,7 @@ func ASCIIGlyphs() Glyphs {
 		ASCII:   true,
 		Serving: "*", Cordoned: "o", Cordoning: ".", Draining: "%", Empty: "@",
 		Unreachable: "/", Lost: "x", NeedsYou: "!", Unknown: "?",
+		HostOnly: "[", PlaneOnly: "]",
 		Cursor: ">", Mark: "+", Check: "+", Cross: "x",
 		BarFull: "#", BarEmpty: ".",
 		Levels:   [8]string{"_", ".", ":", "-", "=", "+", "*", "#"},
