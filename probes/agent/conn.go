@@ -1,0 +1,166 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"ebb/probes/wire"
+)
+
+// Preface is what dial-stdio may write before HTTP, to pass on what sshd told
+// it. It is optional, one line:
+//
+//	EBBC/1 {"ssh":"192.0.2.7 51022 192.0.2.9 22","key":"SHA256:…"}
+const (
+	prefaceMagic = "EBBC/1 "
+	prefaceMax   = 8 << 10
+)
+
+// WritePreface writes the line.
+func WritePreface(w interface{ Write([]byte) (int, error) }, c Claimed) error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	if len(b) > prefaceMax/2 {
+		b = []byte("{}")
+	}
+	_, err = fmt.Fprintf(w, "%s%s\n", prefaceMagic, b)
+	return err
+}
+
+// roleListener accepts connections of one role and asks the kernel who each is.
+type roleListener struct {
+	Listener
+	proc string
+}
+
+func (l roleListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	conn := &roleConn{Conn: c, caller: Caller{UID: -1, Role: l.Role}}
+	if u, ok := c.(*net.UnixConn); ok {
+		if cred, err := peerOf(u); err == nil {
+			conn.caller.UID, conn.caller.PID = int(cred.Uid), int(cred.Pid)
+			if cred.Uid == 0 {
+				conn.caller.SudoUID = sudoUID(l.proc, int(cred.Pid))
+			}
+		}
+	}
+	return conn, nil
+}
+
+func peerOf(u *net.UnixConn) (*unix.Ucred, error) {
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	var sys error
+	if err := raw.Control(func(fd uintptr) {
+		cred, sys = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return nil, err
+	}
+	return cred, sys
+}
+
+// sudoUID reads who became root to make the call.
+func sudoUID(proc string, pid int) string {
+	b, err := os.ReadFile(filepath.Join(proc, itoa(pid), "environ"))
+	if err != nil {
+		return ""
+	}
+	for v := range bytes.SplitSeq(b, []byte{0}) {
+		if uid, ok := strings.CutPrefix(string(v), "SUDO_UID="); ok {
+			return clip(uid, 16)
+		}
+	}
+	return ""
+}
+
+// roleConn is a connection that knows its caller. The preface is read with the
+// first read, by the goroutine that serves the connection: one that stays
+// silent holds up nobody else.
+type roleConn struct {
+	net.Conn
+	once sync.Once
+	br   *bufio.Reader
+	err  error
+
+	mu     sync.Mutex
+	caller Caller
+}
+
+func (c *roleConn) Read(p []byte) (int, error) {
+	c.once.Do(c.readPreface)
+	if c.err != nil {
+		return 0, c.err
+	}
+	return c.br.Read(p)
+}
+
+func (c *roleConn) readPreface() {
+	c.br = bufio.NewReaderSize(c.Conn, prefaceMax)
+	first, err := c.br.Peek(1)
+	if err != nil || first[0] != prefaceMagic[0] {
+		return // the error comes again with the next read
+	}
+	if head, err := c.br.Peek(len(prefaceMagic)); err != nil || string(head) != prefaceMagic {
+		return
+	}
+	line, err := c.br.ReadSlice('\n')
+	if err != nil {
+		c.err = fmt.Errorf("preface: %w", err)
+		return
+	}
+	var claimed Claimed
+	if json.Unmarshal(line[len(prefaceMagic):], &claimed) == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.caller.Claimed = Claimed{SSH: printable(claimed.SSH), Key: printable(claimed.Key), Operator: printable(claimed.Operator)}
+	}
+}
+
+// printable bounds and cleans what a caller says about itself.
+func printable(s string) string {
+	return clip(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "")), maxText)
+}
+
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// callerOf returns who made a request; operator is its header.
+func callerOf(ctx context.Context, operator string) Caller {
+	c, ok := ctx.Value(connKey{}).(*roleConn)
+	if !ok {
+		return Caller{UID: -1, Role: wire.Observe}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	caller := c.caller
+	if operator != "" {
+		caller.Claimed.Operator = printable(operator)
+	}
+	return caller
+}

@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"ebb/probes/wire"
+)
+
+// maxSocketPath is what the kernel's sun_path takes, with its final zero.
+const maxSocketPath = 107
+
+// Listen makes the run directory and one socket per role in it.
+func Listen(cfg Config) ([]Listener, error) {
+	if err := os.MkdirAll(cfg.RunDir, 0o755); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	var out []Listener
+	for _, role := range wire.Roles {
+		l, err := listenRole(cfg, role)
+		if err != nil {
+			for _, open := range out {
+				open.Close()
+			}
+			return nil, fmt.Errorf("listen as %s: %w", role, err)
+		}
+		out = append(out, Listener{l, role})
+	}
+	return out, nil
+}
+
+func listenRole(cfg Config, role wire.Role) (net.Listener, error) {
+	path := filepath.Join(cfg.RunDir, role.Socket())
+	if c, err := DialSocket(context.Background(), path); err == nil {
+		c.Close()
+		return nil, errors.New("another agent answers there")
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	// Only the agent itself can connect until mode and group are set: bind leaves
+	// no write permission to others under any usual umask.
+	var l *net.UnixListener
+	err := withShortPath(path, func(short string) (err error) {
+		l, err = net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // the short path means nothing later
+	access := cfg.Sockets[role]
+	if access.Mode == 0 {
+		access = Socket{Mode: 0o660, GID: -1}
+	}
+	if access.GID >= 0 {
+		err = os.Lchown(path, -1, access.GID)
+	}
+	if err == nil {
+		err = os.Chmod(path, access.Mode)
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// DialSocket connects to a socket whatever the length of its path.
+func DialSocket(ctx context.Context, path string) (net.Conn, error) {
+	var c net.Conn
+	err := withShortPath(path, func(short string) (err error) {
+		var d net.Dialer
+		c, err = d.DialContext(ctx, "unix", short)
+		return err
+	})
+	return c, err
+}
+
+// withShortPath replaces a path that is too long for a socket by one that goes
+// through an open descriptor of its directory.
+func withShortPath(path string, do func(string) error) error {
+	if len(path) <= maxSocketPath {
+		return do(path)
+	}
+	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: filepath.Dir(path), Err: err}
+	}
+	defer unix.Close(dir)
+	return do(fmt.Sprintf("/proc/self/fd/%d/%s", dir, filepath.Base(path)))
+}
