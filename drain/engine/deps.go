@@ -1,0 +1,185 @@
+// Package engine runs drains: it observes, lets the pure core decide, writes
+// the intent, acts, writes the outcome, and begins again.
+//
+// One goroutine drives one drain, and only while it holds the drain's lease and
+// the highest epoch that its host has seen. It also carries out the verbs that
+// are not drives: cordon, uncordon, verify, accept, clean, terminate. Each of
+// them works on what plane and host say at that moment, and each leaves its
+// trace in the journal.
+//
+//	Looker ─► Next ─► journal (intent) ─► Lever ─► journal (outcome) ─► Apply
+//
+// The engine keeps nothing that the journal does not have: another process can
+// take any drain over at any moment. It never lifts a hold that nobody asked it
+// to lift, and every failure leaves the host held.
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"ebb/drain"
+	"ebb/fleet"
+)
+
+// Journal is where events go. drain/journal implements it.
+type Journal interface {
+	Append(ctx context.Context, b drain.Batch) ([]drain.Event, error)
+	Stream(ctx context.Context, stream string, after uint64, limit int) ([]drain.Event, error)
+	Acquire(ctx context.Context, drainID, holder string, minEpoch uint64) (drain.Lease, error)
+	Renew(ctx context.Context, l drain.Lease) (drain.Lease, error)
+	Release(ctx context.Context, l drain.Lease) error
+	Now(ctx context.Context) (time.Time, error)
+	Name() string
+}
+
+// Cordoner is a control plane that can be told to keep work away.
+type Cordoner interface {
+	Set(ctx context.Context, host fleet.HostID, f fleet.Flag) (fleet.Flag, error)
+	Lift(ctx context.Context, host fleet.HostID, theirs bool) error
+	Eligible(ctx context.Context, host fleet.HostID) (fleet.Eligibility, error)
+}
+
+// Looker reads a host anew, and knows the others.
+type Looker interface {
+	Look(ctx context.Context, host fleet.HostID) (fleet.HostView, error)
+	Targets(host fleet.HostID) []fleet.HostView
+}
+
+// Role is what a channel to an agent is opened for.
+type Role string
+
+// The roles that the engine asks for; terminate is opened on demand only.
+const (
+	RoleCordon    Role = "cordon"
+	RoleOperate   Role = "operate"
+	RoleTerminate Role = "terminate"
+)
+
+// Agent is a host's agent, through a channel of one role.
+type Agent interface {
+	Facts(ctx context.Context, fresh bool) (fleet.Facts, error)
+	SetHold(ctx context.Context, h fleet.Hold, machine string) (HoldAnswer, error)
+	LiftHold(ctx context.Context, l Lift) (HoldAnswer, error)
+	Announce(ctx context.Context, drainID string, epoch uint64) (uint64, error)
+	Clean(ctx context.Context, c Cleaning) (drain.Answer, error)
+	Prove(ctx context.Context, a ProofAsk) (SignedProof, []fleet.Issue, error)
+	Accept(ctx context.Context, k fleet.Key, reason, who, typed, machine string) error
+	Seal(ctx context.Context, s SealAsk) ([]fleet.Issue, error)
+	Poweroff(ctx context.Context, drainID, who, machine string) error
+	HostKey() ssh.PublicKey // that the SSH handshake showed
+}
+
+// Agents opens channels.
+type Agents interface {
+	Agent(ctx context.Context, host fleet.HostID, role Role) (Agent, error)
+}
+
+// HoldAnswer is the host's state after a change of holds.
+type HoldAnswer struct {
+	Holds   fleet.Holds
+	Machine string
+	Boot    string
+	At      time.Time // the host's clock
+	Audit   string    // why its audit line could not be written, if so
+}
+
+// Lift asks for one hold to be lifted.
+type Lift struct {
+	Kind    fleet.HoldKind
+	Drain   string
+	Epoch   uint64
+	Theirs  bool
+	Who     string
+	Why     string
+	Machine string
+}
+
+// Cleaning asks for one resource to be removed, by identity.
+type Cleaning struct {
+	ID       string
+	Machine  string
+	Resource fleet.Resource
+}
+
+// ProofAsk asks the host to look at itself and sign.
+type ProofAsk struct {
+	Drain    string
+	Epoch    uint64
+	Machine  string
+	Host     fleet.HostID
+	Nonce    string
+	Asserted []byte // JSON of proof.Asserted
+}
+
+// SignedProof is proof.json and its detached signature.
+type SignedProof struct {
+	Proof     []byte
+	Signature string
+}
+
+// SealAsk asks the host to confirm a proof in this instant, and to take nothing
+// from then on.
+type SealAsk struct {
+	SignedProof
+	Who        string
+	Terminator string
+	Machine    string
+}
+
+// Lever carries one kind of act out.
+type Lever interface {
+	Do(ctx context.Context, j drain.Job) (drain.Answer, error)
+	// Status says what became of an act; known is false where that can't be told
+	// and the act may be repeated.
+	Status(ctx context.Context, j drain.Job) (a drain.Answer, known bool, err error)
+}
+
+// HoldTaken is returned by an Agent when another drain holds the host.
+type HoldTaken struct{ Hold fleet.Hold }
+
+func (e *HoldTaken) Error() string {
+	return "drain " + e.Hold.Drain + " of " + e.Hold.Who + " holds the host (journal " + e.Hold.Journal + ")"
+}
+
+// Config is what an Engine is made of.
+type Config struct {
+	Journal  Journal
+	Plane    func(fleet.HostID) (Cordoner, error)
+	Look     Looker
+	Agents   Agents
+	Levers   map[drain.ActKind]Lever
+	Policy   drain.Policy
+	Actor    drain.Actor
+	Holder   string                           // names this process in leases
+	Window   func(fleet.HostID) time.Duration // scheduler cache window with its margin
+	Retry    time.Duration                    // how long a cordon retries both sides; default 60s
+	Pass     time.Duration                    // between two passes; default 5s
+	BlindMax time.Duration                    // a longer gap between drivers waits for a person; default 10m
+	Log      *slog.Logger
+}
+
+// Engine carries out verbs and drives drains.
+type Engine struct {
+	cfg Config
+}
+
+// New makes an engine.
+func New(cfg Config) *Engine {
+	if cfg.Retry <= 0 {
+		cfg.Retry = time.Minute
+	}
+	if cfg.Pass <= 0 {
+		cfg.Pass = 5 * time.Second
+	}
+	if cfg.BlindMax <= 0 {
+		cfg.BlindMax = 10 * time.Minute
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{cfg: cfg}
+}

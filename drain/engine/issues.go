@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"fmt"
+
+	"ebb/drain"
+	"ebb/fleet"
+	"ebb/fleet/proof"
+)
+
+// Issues lists what keeps a host from being proved empty, as far as host,
+// claims and journal say; what has been accepted is left out. The agent has the
+// last word on its own part when it signs.
+func Issues(v fleet.HostView, s drain.State) []fleet.Issue {
+	f, ok := v.Facts.Get()
+	if !ok {
+		return []fleet.Issue{{Check: fleet.CheckReach, Detail: "the host can't be read: " + v.Facts.Error}}
+	}
+	var issues []fleet.Issue
+	if s.Machine != "" && f.Machine != s.Machine {
+		issues = append(issues, fleet.Issue{Check: fleet.CheckReach,
+			Detail: fmt.Sprintf("another machine answers at its address: %s, not %s", f.Machine, s.Machine)})
+	}
+	issues = append(issues, proof.Issues(f)...)
+	if v.Claims.Status != fleet.OK && !v.SelfClaims {
+		issues = append(issues, fleet.Issue{Check: fleet.CheckClaims, Detail: "the control plane can't be read: " + v.Claims.Error})
+	}
+	return unique(append(issues, proof.AssertedIssues(asserted(v, s, ""), f.Accepted)...))
+}
+
+// unique keeps the first issue of each check and key: what both the host and
+// the comparison name is one thing to look at.
+func unique(all []fleet.Issue) []fleet.Issue {
+	type seen struct {
+		check string
+		key   fleet.Key
+	}
+	had := map[seen]bool{}
+	var out []fleet.Issue
+	for _, is := range all {
+		k := seen{is.Check, is.Key}
+		if !is.Key.IsZero() && had[k] {
+			continue
+		}
+		had[k] = true
+		out = append(out, is)
+	}
+	return out
+}
+
+// asserted is the console's part of a proof.
+func asserted(v fleet.HostView, s drain.State, console string) proof.Asserted {
+	a := proof.Asserted{Console: console, ClaimsAt: v.Claims.At, Verdicts: map[fleet.Verdict]int{}}
+	if claims, ok := v.Claims.Get(); ok {
+		a.Claims = proof.ClaimsDigest(claims)
+	}
+	for _, f := range v.Findings {
+		a.Verdicts[f.Verdict]++
+		if !f.Verdict.Clean() {
+			a.Findings = append(a.Findings, proof.Finding{Key: f.Key, Verdict: f.Verdict})
+		}
+	}
+	for _, l := range s.Lost {
+		a.Lost = append(a.Lost, proof.LostItem{Key: l.Key, How: l.How, At: l.At})
+	}
+	if f, ok := v.Facts.Get(); ok {
+		a.Accepted = f.Accepted
+	}
+	return a
+}

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ebb/drain"
+	"ebb/fleet"
+)
+
+// State folds a host's stream: its newest drain.
+func (e *Engine) State(ctx context.Context, host fleet.HostID) (drain.State, error) {
+	return e.catchUp(ctx, host, drain.State{}, nil)
+}
+
+// catchUp folds what the stream has after s and shows each event to sink.
+func (e *Engine) catchUp(ctx context.Context, host fleet.HostID, s drain.State, sink func(drain.Event)) (drain.State, error) {
+	const page = 500
+	for {
+		events, err := e.cfg.Journal.Stream(ctx, string(host), s.Num, page)
+		if err != nil {
+			return s, fmt.Errorf("read the journal of %s: %w", host, err)
+		}
+		for _, ev := range events {
+			next, err := drain.Apply(s, ev)
+			if err != nil {
+				e.cfg.Log.Warn("event passed over", "host", host, "num", ev.Num, "error", err)
+			}
+			s = next
+			if sink != nil {
+				sink(ev)
+			}
+		}
+		if len(events) < page {
+			return s, nil
+		}
+	}
+}
+
+// each calls fn for every event of a host's stream that this program knows.
+func (e *Engine) each(ctx context.Context, host fleet.HostID, fn func(drain.Event, drain.Body)) error {
+	const page = 500
+	for after := uint64(0); ; {
+		events, err := e.cfg.Journal.Stream(ctx, string(host), after, page)
+		if err != nil {
+			return fmt.Errorf("read the journal of %s: %w", host, err)
+		}
+		for _, ev := range events {
+			after = ev.Num
+			if body, err := ev.Decode(); err == nil {
+				fn(ev, body)
+			}
+		}
+		if len(events) < page {
+			return nil
+		}
+	}
+}
+
+// Ask appends an operator's ask to a host's drain.
+func (e *Engine) Ask(ctx context.Context, host fleet.HostID, drainID string, ask drain.Body) error {
+	return e.append(ctx, host, drainID, 0, nil, nil, ask)
+}
+
+// record appends a record of a verb and returns why it could not, if so: a
+// cordon works without the journal.
+func (e *Engine) record(ctx context.Context, host fleet.HostID, b drain.Body) string {
+	return e.recordIn(ctx, host, "", b)
+}
+
+func (e *Engine) recordIn(ctx context.Context, host fleet.HostID, drainID string, b drain.Body) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := e.append(ctx, host, drainID, 0, nil, nil, b); err != nil {
+		e.cfg.Log.Error("not journaled", "host", host, "kind", b.Kind(), "error", err)
+		return err.Error()
+	}
+	return ""
+}
+
+func (e *Engine) append(ctx context.Context, host fleet.HostID, drainID string, epoch uint64, expect *uint64, lease *drain.Lease, bodies ...drain.Body) error {
+	events := make([]drain.Event, 0, len(bodies))
+	for _, b := range bodies {
+		ev, err := drain.NewEvent(host, uuid.NewString(), drainID, epoch, e.cfg.Actor, b)
+		if err != nil {
+			return err
+		}
+		events = append(events, ev)
+	}
+	_, err := e.cfg.Journal.Append(ctx, drain.Batch{Stream: string(host), Expect: expect, Lease: lease, Events: events})
+	if err != nil {
+		return fmt.Errorf("journal %s of %s: %w", bodies[0].Kind(), host, err)
+	}
+	return nil
+}

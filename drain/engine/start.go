@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ebb/drain"
+	"ebb/fleet"
+)
+
+// Request is what a person asks of a drain. The deadline is required.
+type Request struct {
+	Deadline time.Duration
+	For      fleet.Purpose
+	Evacuate bool
+	Reason   string
+}
+
+// View reads everything that deciding about a host needs.
+func (e *Engine) View(ctx context.Context, host fleet.HostID, s drain.State) (drain.View, error) {
+	src, err := e.cfg.Look.Look(ctx, host)
+	if err != nil {
+		return drain.View{}, err
+	}
+	return drain.View{Source: src, Targets: e.cfg.Look.Targets(host), Issues: Issues(src, s), SelfClaims: src.SelfClaims}, nil
+}
+
+// Plan says what a drain would do, and changes nothing.
+func (e *Engine) Plan(ctx context.Context, host fleet.HostID, r Request) (drain.Plan, error) {
+	v, err := e.View(ctx, host, drain.State{})
+	if err != nil {
+		return drain.Plan{}, fmt.Errorf("plan %s: %w", host, err)
+	}
+	now := time.Now()
+	return drain.MakePlan(v, e.cfg.Policy, now.Add(r.Deadline), r.For, now), nil
+}
+
+// Start asks for a drain, or for the host's unfinished one to go on. It returns
+// the drain's id and whether it was there before; the plan's list of what may
+// die goes with the ask.
+func (e *Engine) Start(ctx context.Context, host fleet.HostID, r Request, plan drain.Plan) (id string, resumed bool, err error) {
+	s, err := e.State(ctx, host)
+	if err != nil {
+		return "", false, err
+	}
+	unfinished := s.Drain != "" && !s.Undone
+	if unfinished && s.Phase != drain.Stopped {
+		return s.Drain, true, nil
+	}
+	if r.Deadline <= 0 {
+		return "", false, fmt.Errorf("drain %s: an outer deadline is required", host)
+	}
+	now, err := e.cfg.Journal.Now(ctx)
+	if err != nil {
+		return "", false, fmt.Errorf("drain %s: read the journal's clock: %w", host, err)
+	}
+	id = "d-" + uuid.NewString()[:8]
+	if unfinished {
+		id, resumed = s.Drain, true
+	}
+	ask := drain.AskStart{Deadline: now.Add(r.Deadline), For: r.For, Evacuate: r.Evacuate, Reason: r.Reason, MayDie: plan.MayDie()}
+	if err := e.append(ctx, host, id, 0, &s.Num, nil, ask); err != nil {
+		return "", false, err
+	}
+	return id, resumed, nil
+}
