@@ -57,6 +57,7 @@ type table struct {
 	procs  []*proc   // by pid
 	byPID  map[int]*proc
 	host   map[uint64]bool // network namespaces of the host itself
+	pidns  uint64          // the pid namespace of the host
 	denied int             // processes whose network namespace may not be read
 	cache  map[int]cached
 }
@@ -131,20 +132,21 @@ func (t *table) add(c cached) {
 		Exe: c.details.exe, UID: c.details.uid, Cgroup: c.details.cgroup, Netns: c.details.netns,
 		Started: c.stat.startedAt(t.booted),
 	}
-	if c.details.denied {
+	if c.details.denied && c.stat.pid != 1 {
 		t.denied++
 	}
 	t.procs = append(t.procs, p)
 	t.byPID[c.stat.pid] = p
 }
 
-// findHost settles what needs process 1: which network namespaces are the
-// host's own, and what the cgroup paths of its units begin with.
+// findHost settles what needs process 1: which namespaces are the host's own,
+// and what the cgroup paths of its units begin with. Where even root may not
+// look at process 1, the agent's own namespaces stand in for its.
 func (t *table) findHost(root Root) {
 	t.host = make(map[uint64]bool, 2)
 	base := ""
 	if one := t.byPID[1]; one != nil {
-		t.host[one.netns] = true
+		t.host[one.netns], t.pidns = true, one.pidns
 		base = strings.TrimSuffix(one.cgroup, "/init.scope")
 		if base == one.cgroup {
 			base = ""
@@ -154,6 +156,12 @@ func (t *table) findHost(root Root) {
 		t.host[ns] = true
 	}
 	delete(t.host, 0)
+	if len(t.host) == 0 && t.byPID[1] != nil && t.byPID[1].denied {
+		t.denied++ // nothing tells which namespace is the host's
+	}
+	if t.pidns == 0 {
+		t.pidns, _ = namespace(root.proc("self", "ns", "pid"))
+	}
 	for _, p := range t.procs {
 		p.unit, p.unitPath = unitOf(p.cgroup, base)
 	}

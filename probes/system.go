@@ -157,7 +157,7 @@ func (r systemRules) exe(p *proc, t *table) string {
 	if p.exe == "" || p.unit != "" && !matchUnit(gateUnits, p.unit) {
 		return ""
 	}
-	if one := t.byPID[1]; one != nil && one.pidns != p.pidns {
+	if p.pidns != t.pidns {
 		return ""
 	}
 	base := filepath.Base(p.exe)
