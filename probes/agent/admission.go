@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ebb/fleet"
+	"ebb/fleet/config"
 	"ebb/probes/wire"
 )
 
@@ -22,7 +23,7 @@ func (a *Agent) admit(c Caller, req wire.AdmissionRequest) (wire.AdmissionReply,
 		return wire.AdmissionReply{}, err
 	}
 	if dec.Capped {
-		if err := a.room(f, req.Op, req.Key); err != nil {
+		if err := room(a.cfg.Caps, openTickets(a.tickets), f.Workloads, req); err != nil {
 			return wire.AdmissionReply{}, err
 		}
 	}
@@ -87,8 +88,8 @@ func seal429(drain string) *refusal {
 
 // room refuses what a cap has no room for: too many admissions open at once, or
 // too many workloads on the host. An open ticket counts as the work it admits.
-func (a *Agent) room(f fleet.Facts, op fleet.Op, key fleet.Key) error {
-	caps, open := a.cfg.Caps, openTickets(a.tickets)
+func room(caps config.Caps, open []fleet.Ticket, workloads fleet.Reading[[]fleet.Workload], req wire.AdmissionRequest) error {
+	op, key := req.Op, req.Key
 	at, limit := "claim", caps.Claim
 	if op == fleet.OpMoveIn {
 		at, limit = "move_in", caps.MoveIn
@@ -105,11 +106,11 @@ func (a *Agent) room(f fleet.Facts, op fleet.Op, key fleet.Key) error {
 	if caps.Total == 0 && caps.Kind[key.Kind] == 0 {
 		return nil
 	}
-	if f.Workloads.Status != fleet.OK {
+	if workloads.Status != fleet.OK {
 		return refuse(wire.CodeFull, "it is not known how much runs here: workloads could not be read")
 	}
 	there := map[fleet.Key]bool{}
-	for _, w := range f.Workloads.Value {
+	for _, w := range workloads.Value {
 		if w.Phase == fleet.Running {
 			there[w.Key] = true
 		}

@@ -167,6 +167,12 @@ func (a *Agent) Run(ctx context.Context, listeners []Listener) error {
 	return err
 }
 
+// Close gives up an agent that was never run.
+func (a *Agent) Close() {
+	a.end()
+	a.close()
+}
+
 func (a *Agent) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
