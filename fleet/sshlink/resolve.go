@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
-
-// maxJumps bounds a chain of jump hosts; a longer one is taken for a loop.
-const maxJumps = 8
 
 // defaultIdentities are ssh's own, in its order.
 var defaultIdentities = [...]string{"id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"}
@@ -42,7 +40,8 @@ func (c *Config) resolve(d destination, path []string) (Target, error) {
 	if err != nil {
 		return Target{}, s.proxy.errorf("%w", err)
 	}
-	if path = append(path, d.host); len(path) > maxJumps {
+	loops := slices.Contains(path, d.host)
+	if path = append(path, d.host); loops {
 		return Target{}, s.proxy.errorf("ProxyJump loops: %s", strings.Join(path, " through "))
 	}
 	t.Via, err = c.chain(hops, t, path)
