@@ -130,13 +130,19 @@ func (w *world) lead(k *work, p *proc) {
 // and whose main process nothing else has recognised. The main process is the
 // lowest pid that was started from outside the unit.
 func (w *world) fromUnits() {
+	headed := make(map[string]bool) // by a workload that something else recognised
+	for p := range w.mains {
+		if w.top(p) {
+			headed[p.unitPath] = true
+		}
+	}
 	for _, p := range w.table.procs {
 		switch {
 		case p.unit == "" || p.zombie() || w.system.fixed(p) != "" || w.system.agent(p):
 			continue
 		case w.system.unit(p.unit) || matchUnit(gateUnits, p.unit):
 			continue
-		case w.ancestor(p) != nil || !w.top(p):
+		case headed[p.unitPath] || w.ancestor(p) != nil || !w.top(p):
 			continue
 		}
 		key := fleet.Key{Kind: "unit", ID: p.unit}
