@@ -21,6 +21,10 @@ type Fleet struct {
 	Notices   []Notice
 	SSH       SSH
 	Operators []Operator
+	// Speed divides every duration of a drain. It is for fleets of scoped agents
+	// only (demos and tests): a host whose agent is not scoped is not drained by a
+	// console with a speed above 1.
+	Speed float64
 }
 
 // Journal is where drains are recorded: "sqlite:PATH" or a postgres URL.
@@ -59,6 +63,7 @@ type Statements struct {
 	Unflag   string `toml:"unflag"`
 	Eligible string `toml:"eligible"`
 	Settle   string `toml:"settle"`
+	Move     string `toml:"move"`
 }
 
 // Limits bound what runs at once.

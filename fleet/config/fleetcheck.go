@@ -28,6 +28,9 @@ type rawFleet struct {
 	Notice   []rawNotice `toml:"notice"`
 	SSH      rawSSH      `toml:"ssh"`
 	Operator []Operator  `toml:"operator"`
+	Demo     struct {
+		Speed *float64 `toml:"speed"`
+	} `toml:"demo"`
 }
 
 type rawPlane struct {
@@ -76,6 +79,12 @@ func (s *source) fleet(raw rawFleet, env func(string) string, exists func(string
 	}
 	f.SSH = s.ssh(raw.SSH, env, exists)
 	f.Operators = s.operators(raw.Operator)
+	f.Speed = 1
+	if sp := raw.Demo.Speed; sp != nil {
+		if f.Speed = *sp; f.Speed < 1 || f.Speed > 1000 {
+			s.add("demo.speed", "want a number from 1 to 1000")
+		}
+	}
 	if err := s.failed(); err != nil {
 		return Fleet{}, err
 	}
