@@ -90,7 +90,7 @@ func (j *Journal) settle(ctx context.Context, events []drain.Event, cause error)
 	if uncertain {
 		// The answer is owed even to a caller that has stopped waiting.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), settleFor)
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), j.settleFor)
 		defer cancel()
 	}
 	stored, err := j.lookup(ctx, events, uncertain)
@@ -106,9 +106,6 @@ func (j *Journal) settle(ctx context.Context, events []drain.Event, cause error)
 		return nil, err
 	}
 }
-
-// settleFor bounds how long an unanswered commit is looked for.
-const settleFor = 8 * time.Second
 
 // lookup returns the stored events of a batch, nil where none is stored, and a
 // DuplicateError where its ids belong to something else. With insist it tries
@@ -231,7 +228,7 @@ const columns = "seq, stream, num, id, at, kind, v, drain, epoch, actor, body, s
 // databases take without complaint: the head row is held meanwhile, and every
 // round trip makes everybody wait.
 func (j *Journal) insert(ctx context.Context, tx *sql.Tx, events []drain.Event) error {
-	const most = 200
+	const most = 100
 	for len(events) > 0 {
 		n := min(most, len(events))
 		var text strings.Builder

@@ -35,7 +35,7 @@ func (j *Journal) connectSQLite(path string) error {
 	j.dialect = sqliteDialect()
 	j.writer = make(chan struct{}, 1)
 	q := url.Values{"_txlock": {"immediate"}}
-	q["_pragma"] = append([]string{"busy_timeout(5000)", "journal_mode(wal)", "synchronous(full)"}, j.pragmas...)
+	q["_pragma"] = append([]string{"busy_timeout(10000)", "journal_mode(wal)", "synchronous(full)"}, j.pragmas...)
 	if path == ":memory:" {
 		j.name = "sqlite::memory:"
 		return j.openSQLite("file::memory:?"+q.Encode(), 1) // each connection has a memory of its own

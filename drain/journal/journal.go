@@ -20,6 +20,8 @@ type Journal struct {
 	trouble func(error)
 	pragmas []string
 
+	settleFor time.Duration // how long an unanswered commit is looked for
+
 	listen *pgx.ConnConfig // nil for SQLite
 	file   bool            // SQLite in a file, which other processes may write too
 	writer chan struct{}   // SQLite: one writer of this process at a time
@@ -46,11 +48,14 @@ func WithTrouble(fn func(error)) Option { return func(j *Journal) { j.trouble = 
 // withPragma adds a SQLite pragma to every connection.
 func withPragma(p string) Option { return func(j *Journal) { j.pragmas = append(j.pragmas, p) } }
 
+// withSettle bounds how long an unanswered commit is looked for.
+func withSettle(d time.Duration) Option { return func(j *Journal) { j.settleFor = d } }
+
 // Open opens a journal and brings its tables up to date. Tables that are newer
 // than this program, or that can't be created, are a SchemaError. A PostgreSQL
 // replica whose tables are there opens, and can be read.
 func Open(ctx context.Context, url string, opts ...Option) (*Journal, error) {
-	j := &Journal{now: time.Now, trouble: func(error) {}, changed: make(chan struct{})}
+	j := &Journal{now: time.Now, trouble: func(error) {}, settleFor: 8 * time.Second, changed: make(chan struct{})}
 	for _, o := range opts {
 		o(j)
 	}

@@ -75,7 +75,7 @@ func (j *Journal) Release(ctx context.Context, l drain.Lease) error {
 		if err != nil {
 			return err
 		}
-		if have.Holder != l.Holder || have.Epoch != l.Epoch {
+		if have.Holder != l.Holder || have.Epoch != l.Epoch || l.Holder == "" {
 			return lost(l, have)
 		}
 		return j.store(ctx, tx, drain.Lease{Drain: l.Drain, Epoch: l.Epoch, Until: fromMicro(0)})
