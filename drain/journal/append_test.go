@@ -63,7 +63,7 @@ func TestExpect(t *testing.T) {
 		put(t, j, ask(t, "a", "1"))
 		_, err := j.Append(ctx, drain.Batch{Stream: "a", Expect: num(0), Events: []drain.Event{ask(t, "a", "2")}})
 		var c *ConflictError
-		if !errors.As(err, &c) || c.Have != 1 || c.Want != 0 {
+		if !errors.As(err, &c) || !errors.Is(err, drain.ErrConflict) || c.Have != 1 || c.Want != 0 {
 			t.Fatalf("got %v, want a conflict with 1", err)
 		}
 		if _, err := j.Append(ctx, drain.Batch{Stream: "a", Expect: num(1), Events: []drain.Event{ask(t, "a", "2")}}); err != nil {

@@ -18,7 +18,7 @@ import (
 
 // What callers branch on.
 var (
-	ErrLeaseLost = errors.New("the lease is lost")
+	ErrLeaseLost = drain.ErrLeaseLost
 	ErrNoLease   = errors.New("drives need a lease")
 	ErrReadOnly  = errors.New("the database is read-only")
 	ErrFull      = errors.New("no space left for the database")
@@ -36,6 +36,9 @@ type ConflictError struct {
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("stream %s: expected to append after event %d, but it ends at %d", e.Stream, e.Want, e.Have)
 }
+
+// Unwrap makes it a drain.ErrConflict.
+func (e *ConflictError) Unwrap() error { return drain.ErrConflict }
 
 // HeldError says who holds the lease that was asked for.
 type HeldError struct{ Lease drain.Lease }
