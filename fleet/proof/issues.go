@@ -128,7 +128,11 @@ func resourceIssues(f fleet.Facts, s surveyed) []fleet.Issue {
 			issue.Check = fleet.CheckLeft
 			issue.Detail = name + ", and it is not known whether its owner runs"
 		case r.Owner.IsZero():
+			issue.Check = fleet.CheckLeft
 			issue.Detail = name + " belongs to nothing that is known"
+		case len(r.Users) > 0:
+			issue.Check = fleet.CheckLeft
+			issue.Detail = fmt.Sprintf("%s: its owner %s is not here, but process %d uses it", name, safe(r.Owner.String()), r.Users[0].PID)
 		default:
 			issue.Detail = fmt.Sprintf("%s: its owner %s is not here", name, safe(r.Owner.String()))
 		}

@@ -56,7 +56,10 @@ func TestIssuesNameEverything(t *testing.T) {
 			f.Dirs.Value = []fleet.Resource{{Key: fleet.Key{Kind: "dir", ID: "/v/vm-1"}, Owner: vm}}
 		}, fleet.CheckLeaks, fleet.Key{Kind: "dir", ID: "/v/vm-1"}, "owner sandbox/vm-1 is not here", true},
 		{"ownerless", func(f *fleet.Facts) { f.Loops.Value = []fleet.Resource{{Key: fleet.Key{Kind: "loop", ID: "loop3"}}} },
-			fleet.CheckLeaks, fleet.Key{Kind: "loop", ID: "loop3"}, "belongs to nothing", true},
+			fleet.CheckLeft, fleet.Key{Kind: "loop", ID: "loop3"}, "belongs to nothing", true},
+		{"in use without its owner", func(f *fleet.Facts) {
+			f.Netns.Value = []fleet.Resource{{Key: fleet.Key{Kind: "netns", ID: "ns-1"}, Owner: vm, Users: []fleet.Run{{PID: 9}}}}
+		}, fleet.CheckLeft, fleet.Key{Kind: "netns", ID: "ns-1"}, "process 9 uses it", true},
 		{"ticket", func(f *fleet.Facts) {
 			f.Tickets = []fleet.Ticket{{ID: "t1", Op: fleet.OpClaim, Key: vm, Who: "placer"}, {ID: "t0", Closed: "done"}}
 		}, fleet.CheckTickets, vm, "ticket t1", false},
