@@ -1,0 +1,197 @@
+package station
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+
+	"ebb/cmd/version"
+	"ebb/drain/engine"
+	"ebb/fleet"
+	"ebb/fleet/config"
+	"ebb/fleet/observe"
+	"ebb/fleet/sshlink"
+	"ebb/probes/client"
+	"ebb/probes/wire"
+)
+
+// agents keeps one channel for each host and role, opened when it is first
+// needed and again after it has ended.
+type agents struct {
+	cfg      config.Fleet
+	pool     *sshlink.Pool
+	host     func(context.Context, fleet.HostID) (fleet.Host, error)
+	operator string
+
+	mu       sync.Mutex
+	channels map[channelKey]*channel
+}
+
+type channelKey struct {
+	address string
+	role    wire.Role
+}
+
+// channel is one channel and the lock under which it is opened.
+type channel struct {
+	mu     sync.Mutex
+	client *client.Client
+	key    ssh.PublicKey
+}
+
+func openPool(cfg config.Fleet) (*sshlink.Pool, error) {
+	opt := sshlink.Options{Handshakes: cfg.Limits.Handshakes}
+	if cfg.SSH.Config != "" {
+		opt.Files = []string{cfg.SSH.Config}
+	}
+	if cfg.SSH.KnownHosts != "" {
+		opt.KnownHosts = []string{cfg.SSH.KnownHosts}
+	}
+	if cfg.SSH.Identity != "" {
+		opt.Identity = []string{cfg.SSH.Identity}
+	}
+	opt.User = cfg.SSH.User
+	return sshlink.New(opt)
+}
+
+func newAgents(cfg config.Fleet, pool *sshlink.Pool, host func(context.Context, fleet.HostID) (fleet.Host, error), operator string) *agents {
+	return &agents{cfg: cfg, pool: pool, host: host, operator: operator, channels: map[channelKey]*channel{}}
+}
+
+// open returns the channel to an address for a role.
+func (a *agents) open(ctx context.Context, h fleet.Host, role wire.Role) (*client.Client, ssh.PublicKey, error) {
+	address := h.Address
+	if address == "" {
+		address = h.ID.Name()
+	}
+	a.mu.Lock()
+	c := a.channels[channelKey{address, role}]
+	if c == nil {
+		c = &channel{}
+		a.channels[channelKey{address, role}] = c
+	}
+	a.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil {
+		select {
+		case <-c.client.Done():
+			_ = c.client.Close()
+			c.client = nil
+		default:
+			return c.client, c.key, nil
+		}
+	}
+	cl, key, err := a.dial(ctx, address, role)
+	if err != nil {
+		return nil, nil, a.explain(h, err)
+	}
+	c.client, c.key = cl, key
+	return cl, key, nil
+}
+
+func (a *agents) dial(ctx context.Context, address string, role wire.Role) (*client.Client, ssh.PublicKey, error) {
+	var key ssh.PublicKey
+	cl, err := client.Dial(ctx, func(ctx context.Context) (net.Conn, error) {
+		conn, err := a.pool.Conn(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		key = conn.HostKey()
+		stream, err := conn.Exec(ctx, a.command(role))
+		if err != nil {
+			return nil, err
+		}
+		return stream.NetConn(), nil
+	}, client.Options{Role: role, Version: version.Version, Operator: a.operator})
+	return cl, key, err
+}
+
+// command is what runs on the host, in its user's shell.
+func (a *agents) command(role wire.Role) string {
+	agent := a.cfg.SSH.AgentPath
+	if agent == "" {
+		agent = "ebbd"
+	}
+	words := []string{quote(agent), "dial-stdio", "--role", string(role)}
+	if a.cfg.SSH.Sudo {
+		words = append([]string{"sudo", "-n"}, words...)
+	}
+	return strings.Join(words, " ")
+}
+
+// quote protects a word from the remote shell.
+func quote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// explain adds what to type next to an error of connecting.
+func (a *agents) explain(h fleet.Host, err error) error {
+	text := fmt.Errorf("reach %s: %w", h.ID.Name(), err)
+	if errors.Is(err, client.ErrNotInstalled) {
+		return &HintError{Err: text, Next: "ebb agent install " + h.ID.Name()}
+	}
+	if hint := hintOf(err); hint != "" {
+		return &HintError{Err: text, Next: hint}
+	}
+	return text
+}
+
+// hintOf finds what to type next in an error's chain.
+func hintOf(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
+// observe opens the channel that a fleet is watched through.
+func (a *agents) observe(ctx context.Context, h fleet.Host) (observe.Agent, error) {
+	cl, _, err := a.open(ctx, h, wire.Observe)
+	if err != nil {
+		return nil, err
+	}
+	return watched{cl}, nil
+}
+
+// watched is a client as the observer wants it.
+type watched struct{ *client.Client }
+
+func (w watched) Watch(ctx context.Context, fn func(fleet.Facts) error) error {
+	return w.Client.Watch(ctx, 0, fn)
+}
+
+// Agent implements engine.Agents.
+func (a *agents) Agent(ctx context.Context, id fleet.HostID, role engine.Role) (engine.Agent, error) {
+	h, err := a.host(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	cl, key, err := a.open(ctx, h, wire.Role(role))
+	if err != nil {
+		return nil, err
+	}
+	return &agent{client: cl, key: key, speed: a.cfg.Speed}, nil
+}
+
+func (a *agents) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.channels {
+		c.mu.Lock()
+		if c.client != nil {
+			_ = c.client.Close()
+			c.client = nil
+		}
+		c.mu.Unlock()
+	}
+}

@@ -1,0 +1,361 @@
+package station
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ebb/drain"
+	"ebb/drain/engine"
+	"ebb/fleet"
+	"ebb/tui/feed"
+)
+
+var _ feed.Verbs = (*Console)(nil)
+
+// kept is the proof of the last verify of a host.
+type kept struct {
+	signed engine.SignedProof
+	path   string
+}
+
+var errReadOnly = errors.New("this console is read-only: it was opened with --read-only")
+
+func (c *Console) may() error {
+	if c.readOnly {
+		return errReadOnly
+	}
+	return nil
+}
+
+// Focus implements feed.Verbs.
+func (c *Console) Focus(hosts ...fleet.HostID) { c.Observer.Focus(hosts...) }
+
+// Cordon implements feed.Verbs. A cordon that reaches only one side goes on
+// being retried for as long as the console is open.
+func (c *Console) Cordon(ctx context.Context, host fleet.HostID, reason string) (string, error) {
+	if err := c.may(); err != nil {
+		return "", err
+	}
+	r, err := c.Engine.Cordon(ctx, host, reason, false, nil)
+	if err != nil {
+		if r.State == fleet.HostOnly || r.State == fleet.PlaneOnly {
+			c.wg.Go(func() { c.retryCordon(host, reason) })
+			return "", fmt.Errorf("%w; retrying while this console is open", shown(err))
+		}
+		return "", shown(err)
+	}
+	c.wg.Go(func() { // proves itself; the screens show how far it is
+		pctx, cancel := context.WithTimeout(c.ctx, 5*time.Minute)
+		defer cancel()
+		if _, err := c.Engine.Cordon(pctx, host, reason, true, nil); err != nil && c.ctx.Err() == nil {
+			c.log.Warn("cordon not proved", "host", host, "error", err)
+		}
+	})
+	text := "plane and host are told; it is being proved"
+	if r.Theirs != "" {
+		text += " (" + r.Theirs + " had set the plane's flag before)"
+	}
+	if r.Journal != "" {
+		text += "; the journal does not know it yet"
+	}
+	return text, nil
+}
+
+func (c *Console) retryCordon(host fleet.HostID, reason string) {
+	for c.ctx.Err() == nil {
+		if v, ok := c.snapshot(host); ok && v.Cordon == fleet.Uncordoned && v.Unreachable.IsZero() {
+			return // somebody uncordoned it
+		}
+		r, err := c.Engine.Cordon(c.ctx, host, reason, true, nil)
+		if err == nil || r.Missing() == "" {
+			return
+		}
+	}
+}
+
+func (c *Console) snapshot(host fleet.HostID) (fleet.HostView, bool) {
+	snap, _ := c.Observer.Latest()
+	return snap.Host(host)
+}
+
+// Uncordon implements feed.Verbs.
+func (c *Console) Uncordon(ctx context.Context, host fleet.HostID, theirs bool) (string, error) {
+	if err := c.may(); err != nil {
+		return "", err
+	}
+	left, err := c.Engine.Uncordon(ctx, host, "", theirs)
+	if err != nil {
+		return "", shown(err)
+	}
+	if left.Drain != nil {
+		return "the cordon is lifted; the drain still holds it", nil
+	}
+	return "serving", nil
+}
+
+// Plan implements feed.Verbs.
+func (c *Console) Plan(ctx context.Context, host fleet.HostID, r feed.Request) (drain.Plan, error) {
+	p, err := c.Engine.Plan(ctx, host, engine.Request(r))
+	return p, shown(err)
+}
+
+// Drain implements feed.Verbs.
+func (c *Console) Drain(ctx context.Context, host fleet.HostID, r feed.Request, plan drain.Plan) (string, error) {
+	if err := c.may(); err != nil {
+		return "", err
+	}
+	id, resumed, err := c.Engine.Start(ctx, host, engine.Request(r), plan)
+	if err != nil {
+		return "", shown(err)
+	}
+	c.drive(host)
+	if resumed {
+		return "drain " + id + " is taken up again", nil
+	}
+	return "drain " + id + " has begun", nil
+}
+
+// drive runs the host's drain in this process until it ends or Stop is called.
+func (c *Console) drive(host fleet.HostID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, on := c.driving[host]; on {
+		return
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	c.driving[host] = cancel
+	c.wg.Go(func() {
+		_, err := c.Engine.Drive(ctx, host, nil)
+		if err != nil && ctx.Err() == nil {
+			c.log.Warn("drive ended", "host", host, "error", err)
+		}
+		cancel()
+		c.mu.Lock()
+		delete(c.driving, host)
+		c.poke()
+		c.mu.Unlock()
+	})
+}
+
+// Undrain implements feed.Verbs.
+func (c *Console) Undrain(ctx context.Context, host fleet.HostID) (string, error) {
+	if err := c.may(); err != nil {
+		return "", err
+	}
+	c.stopDriving(host)
+	left, err := c.Engine.Undrain(ctx, host, false)
+	if err != nil {
+		return "", shown(err)
+	}
+	if left.Cordon != nil {
+		return "the drain hold is lifted; the cordon stays", nil
+	}
+	return "the drain hold is lifted", nil
+}
+
+// Ask implements feed.Verbs. An ask that gives an ended drain something to do
+// again is driven by this process.
+func (c *Console) Ask(ctx context.Context, host fleet.HostID, ask drain.Body) error {
+	if err := c.may(); err != nil {
+		return err
+	}
+	s, err := c.Engine.State(ctx, host)
+	if err != nil {
+		return shown(err)
+	}
+	if s.Drain == "" || s.Undone {
+		return fmt.Errorf("%s has no drain", host.Name())
+	}
+	if err := c.Engine.Ask(ctx, host, s.Drain, ask); err != nil {
+		return shown(err)
+	}
+	switch ask.(type) {
+	case drain.AskExtend, drain.AskEscalate, drain.AskRetry, drain.AskClass:
+		if s.Driver == "" {
+			c.drive(host)
+		}
+	}
+	return nil
+}
+
+// Clean implements feed.Verbs.
+func (c *Console) Clean(ctx context.Context, host fleet.HostID, r fleet.Resource) (string, error) {
+	if err := c.may(); err != nil {
+		return "", err
+	}
+	v, err := c.Observer.Look(ctx, host)
+	if err != nil {
+		return "", shown(err)
+	}
+	answer, err := c.Engine.Clean(ctx, host, r, v.Facts.Value.Machine)
+	if err != nil {
+		return "", shown(err)
+	}
+	if answer.Result != drain.Done {
+		return "", fmt.Errorf("clean %s: %s", r.Key, answer.Detail)
+	}
+	return r.Key.String() + " is gone", nil
+}
+
+// Check implements feed.Verbs.
+func (c *Console) Check(ctx context.Context, host fleet.HostID) (feed.Gate, error) {
+	ver, v, _, err := c.Engine.Check(ctx, host)
+	if err != nil {
+		return feed.Gate{}, shown(err)
+	}
+	return c.gate(ver, v.Source), nil
+}
+
+// Verify implements feed.Verbs. The proof is written to the state directory, so
+// that it outlives the console.
+func (c *Console) Verify(ctx context.Context, host fleet.HostID) (feed.Gate, error) {
+	if err := c.may(); err != nil {
+		return feed.Gate{}, err
+	}
+	ver, err := c.Engine.Verify(ctx, host, c.Actor.Name)
+	if err != nil {
+		return feed.Gate{}, shown(err)
+	}
+	v, _ := c.snapshot(host)
+	g := c.gate(ver, v)
+	if ver.Proof == nil {
+		return g, nil
+	}
+	path, err := writeProof(host, *ver.Proof)
+	if err != nil {
+		return g, err
+	}
+	g.Proof = &feed.Proof{Path: path, Digest: ver.Doc.Digest, Made: ver.Doc.Made, Expires: ver.Doc.Expires, Scope: ver.Doc.Scope}
+	c.mu.Lock()
+	c.proofs[host] = kept{signed: *ver.Proof, path: path}
+	c.mu.Unlock()
+	return g, nil
+}
+
+func (c *Console) gate(ver engine.Verification, v fleet.HostView) feed.Gate {
+	g := feed.Gate{Host: ver.Host, At: ver.At, Issues: ver.Issues, Probes: ver.Probes, Command: c.terminatorText()}
+	if holds, _, ok := v.Holds(); ok {
+		g.Holds = holds
+	}
+	if t := c.Terminator(""); t.Type == "command" {
+		argv, err := t.Argv(v.Host)
+		if g.Command = strings.Join(argv, " "); err != nil {
+			g.Command = err.Error()
+		}
+	}
+	if f, ok := v.Facts.Get(); ok {
+		for _, p := range f.Processes.Value {
+			if p.Kept != "" {
+				g.Kept = append(g.Kept, p.Comm)
+			}
+		}
+	}
+	return g
+}
+
+func writeProof(host fleet.HostID, p engine.SignedProof) (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("write the proof of %s: %w", host, err)
+	}
+	dir = filepath.Join(dir, "ebb", "proofs")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("write the proof of %s: %w", host, err)
+	}
+	name := strings.NewReplacer("/", "_", "\x00", "_").Replace(string(host)) + ".json"
+	path := filepath.Join(dir, name)
+	return path, WriteProof(path, p)
+}
+
+// WriteProof writes proof.json and its detached signature beside it.
+func WriteProof(path string, p engine.SignedProof) error {
+	if err := os.WriteFile(path, p.Proof, 0o600); err != nil {
+		return fmt.Errorf("write the proof: %w", err)
+	}
+	if err := os.WriteFile(path+".sig", []byte(p.Signature), 0o600); err != nil {
+		return fmt.Errorf("write the proof's signature: %w", err)
+	}
+	return nil
+}
+
+// ReadProof reads what WriteProof wrote.
+func ReadProof(path string) (engine.SignedProof, error) {
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		return engine.SignedProof{}, fmt.Errorf("read the proof: %w", err)
+	}
+	sig, err := os.ReadFile(path + ".sig")
+	if err != nil {
+		return engine.SignedProof{}, fmt.Errorf("read the proof's signature: %w", err)
+	}
+	return engine.SignedProof{Proof: doc, Signature: string(sig)}, nil
+}
+
+// Accept implements feed.Verbs.
+func (c *Console) Accept(ctx context.Context, host fleet.HostID, key fleet.Key, reason, typed string) error {
+	if err := c.may(); err != nil {
+		return err
+	}
+	return shown(c.Engine.Accept(ctx, host, key, reason, typed))
+}
+
+// Terminate implements feed.Verbs.
+func (c *Console) Terminate(ctx context.Context, host fleet.HostID, typed string) error {
+	if err := c.may(); err != nil {
+		return err
+	}
+	if typed != host.Name() {
+		return fmt.Errorf("terminate %s: %q was typed", host.Name(), typed)
+	}
+	c.mu.Lock()
+	p, ok := c.proofs[host]
+	c.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("terminate %s: there is no proof yet: verify it first", host.Name())
+	}
+	return shown(c.Engine.Terminate(ctx, host, p.signed, c.Terminator(""), c.Gone))
+}
+
+// Terminator is the configured one; to says who takes a released host.
+func (s *Station) Terminator(to string) engine.Terminator {
+	t := s.Config.Terminate
+	return engine.Terminator{Type: t.Type, To: to, Argv: t.Argv}
+}
+
+// Gone reports whether a host no longer answers over SSH.
+func (s *Station) Gone(ctx context.Context, host fleet.HostID) bool {
+	h, err := s.host(ctx, host)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	agent, err := s.agents.observe(ctx, h)
+	if err != nil {
+		return true
+	}
+	_, err = agent.Summary(ctx)
+	return err != nil
+}
+
+func (c *Console) stopDriving(host fleet.HostID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if stop, on := c.driving[host]; on {
+		stop()
+	}
+}
+
+// Stop implements feed.Verbs.
+func (c *Console) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, stop := range c.driving {
+		stop()
+	}
+}
