@@ -31,11 +31,14 @@ type HostView struct {
 	// Stable reports that two readings of the claims around one of the facts
 	// agreed: without it, ghosts and orphans are only suspected.
 	Stable bool `json:"stable,omitempty"`
+	// SelfClaims says that the plane claims nothing of its own: what the host
+	// recognises is what is claimed.
+	SelfClaims bool `json:"self_claims,omitempty"`
 }
 
 // Holds returns the holds as the host itself last told them, and when.
 func (v HostView) Holds() (Holds, time.Time, bool) {
-	if f, ok := v.Facts.Get(); ok && (v.Summary.Status != OK || !v.Summary.At.After(v.Facts.At)) {
+	if f, ok := v.Facts.Get(); ok && (v.Summary.Status != OK || !v.Summary.Value.At.After(f.At)) {
 		return f.Holds, v.Facts.At, true
 	}
 	if s, ok := v.Summary.Get(); ok {
