@@ -248,5 +248,8 @@ func (a *Agent) markMoved(req wire.ActRequest) error {
 	}
 	next := a.rec
 	next.Moved = append(slices.Clone(next.Moved), fleet.Key{Kind: req.Key.Kind, ID: req.Key.ID})
+	if err := next.fits(); err != nil {
+		return notRecorded(err)
+	}
 	return a.commit(next)
 }

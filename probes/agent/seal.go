@@ -42,6 +42,9 @@ func (a *Agent) accept(c Caller, req wire.AcceptRequest) (fleet.Accepted, error)
 			return refuse(wire.CodeNotRecorded, "too many exceptions are remembered")
 		}
 		next.Accepted = append(next.Accepted, AcceptedInBoot{made, a.cfg.Boot})
+		if err := next.fits(); err != nil {
+			return notRecorded(err)
+		}
 		return a.commit(next)
 	})
 	return made, err

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"ebb/fleet"
 )
 
 // A slot is a file of slotSize bytes:
@@ -29,7 +31,7 @@ const (
 	slotSize   = 512 << 10
 	slotHeader = 56
 	// slotSpare is kept free of everything but holds, so that a cordon always fits.
-	slotSpare = 64 << 10
+	slotSpare = 160 << 10
 )
 
 // slotNames are the two files in the state directory.
@@ -117,6 +119,16 @@ func (s *slots) load() (Record, error) {
 		return Record{}, ErrNoRecord
 	}
 	return best, nil
+}
+
+// fits refuses a record that would leave no room for holds.
+func (r Record) fits() error {
+	r.Holds, r.Epochs = fleet.Holds{}, nil
+	payload, err := json.Marshal(r)
+	if err == nil && len(payload) > slotSize-slotHeader-slotSpare {
+		err = errTooLarge
+	}
+	return err
 }
 
 // save writes the record to the older slot. When it returns nil the record is
