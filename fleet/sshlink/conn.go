@@ -27,6 +27,8 @@ type Conn struct {
 	ended time.Time     // likewise
 	dead  chan struct{} // closed once, under mu
 	wg    sync.WaitGroup
+
+	beats beats
 }
 
 // limits are the numbers of Options that a connection lives by.
@@ -115,49 +117,6 @@ func (c *Conn) spawn(f func()) error {
 func (c *Conn) wait() {
 	<-c.dead
 	c.wg.Wait()
-}
-
-// keepalive asks for a sign of life at every tick and ends the connection if
-// none comes in time. Any answer will do; most servers refuse the request.
-func (c *Conn) keepalive() {
-	tick := time.NewTicker(c.limits.keepaliveEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-c.dead:
-			return
-		case <-tick.C:
-		}
-		if err := c.alive(c.limits.keepaliveWithin); err != nil {
-			c.fail(err)
-			return
-		}
-	}
-}
-
-// alive asks once. When it gives up, the goroutine that asked goes on until the
-// connection is closed, which is what its caller does next.
-func (c *Conn) alive(within time.Duration) error {
-	answered := make(chan error, 1)
-	if err := c.spawn(func() {
-		_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
-		answered <- err
-	}); err != nil {
-		return err
-	}
-	timeout := time.NewTimer(within)
-	defer timeout.Stop()
-	select {
-	case err := <-answered:
-		if err != nil {
-			return &LostError{Target: c.target, Err: err}
-		}
-		return nil
-	case <-timeout.C:
-		return &KeepaliveError{Target: c.target, Waited: within}
-	case <-c.dead:
-		return c.Err()
-	}
 }
 
 // dialThrough opens a TCP connection from this host to another, for a

@@ -84,10 +84,12 @@ func (c *Conn) Exec(ctx context.Context, command string) (*Stream, error) {
 	}
 	started := make(chan execResult)
 	// The token goes back when the session is over on the other side too: until
-	// then sshd counts it.
+	// then sshd counts it. It does so even a little longer, until it has looked at
+	// its channels again; what it answers after that comes when it has.
 	err := c.spawn(func() {
 		defer func() { <-c.sessions }()
 		c.session(ctx, command, started)
+		_ = c.alive(c.limits.keepaliveWithin)
 	})
 	if err != nil {
 		<-c.sessions
