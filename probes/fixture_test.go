@@ -22,6 +22,7 @@ const idleEnv = "EBB_PROBES_IDLE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(idleEnv) != "" {
+		os.Stdout.Write([]byte("."))
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}
@@ -36,8 +37,12 @@ func idle(t *testing.T, argv []string, prepare func(*exec.Cmd)) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := &exec.Cmd{Path: self, Args: argv, Env: append(os.Environ(), idleEnv+"=1")}
+	cmd := &exec.Cmd{Path: self, Args: argv, Env: append(os.Environ(), idleEnv+"=1", "GORACE=atexit_sleep_ms=0")}
 	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +53,10 @@ func idle(t *testing.T, argv []string, prepare func(*exec.Cmd)) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stdin.Close(); cmd.Wait() })
+	// The race detector may execute the program once more: wait until it is there.
+	if _, err := io.ReadFull(stdout, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	return cmd
 }
 
@@ -110,6 +119,7 @@ type fake struct {
 	comm, exe, cgroup  string
 	argv               []string
 	state              string
+	threads            int
 	flags, start       uint64
 	arg                uint64
 	netns, pidns       uint64
@@ -131,6 +141,9 @@ func (tr tree) process(f fake) {
 	if f.state == "" {
 		f.state = "S"
 	}
+	if f.threads == 0 {
+		f.threads = 1
+	}
 	if f.start == 0 {
 		f.start = uint64(f.pid)
 	}
@@ -144,8 +157,8 @@ func (tr tree) process(f fake) {
 		f.argv = []string{f.exe}
 	}
 	dir := fmt.Sprintf("proc/%d/", f.pid)
-	tr.write(dir+"stat", fmt.Sprintf("%d (%s) %s %d %d %d 0 -1 %d 97 0 0 0 0 0 0 0 20 0 1 0 %d 3133440 359 18446744073709551615 94338773401600 94338773421481 %d 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 94338773437488 94338773439104 94339833438208 %d 140732157381325 140732157381325 140732157382635 0\n",
-		f.pid, f.comm, f.state, f.ppid, f.session, f.session, f.flags, f.start, f.arg-4025, f.arg))
+	tr.write(dir+"stat", fmt.Sprintf("%d (%s) %s %d %d %d 0 -1 %d 97 0 0 0 0 0 0 0 20 0 %d 0 %d 3133440 359 18446744073709551615 94338773401600 94338773421481 %d 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 94338773437488 94338773439104 94339833438208 %d 140732157381325 140732157381325 140732157382635 0\n",
+		f.pid, f.comm, f.state, f.ppid, f.session, f.session, f.flags, f.threads, f.start, f.arg-4025, f.arg))
 	tr.write(dir+"status", "Name:\tx\nUid:\t1000\t1001\t1000\t1000\nGid:\t0\t0\t0\t0\n")
 	cmdline := ""
 	for _, a := range f.argv {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"ebb/fleet"
 )
@@ -33,10 +34,9 @@ func (p *Prober) join(r raw) Scan {
 	}
 	w.table = &t
 	err := w.attribute()
-	s.Workloads = w.readWorkloads(r, err)
+	s.Workloads = w.readWorkloads(p.workloadSource(), r, err)
 	s.Netns = w.joinNetns(r.netns, t, p.cfg.Root)
 	s.Loops = w.joinLoops(r.loops, p.system)
-	s.Dirs = r.dirs
 	s.GPUs = w.joinGPUs(r.gpus)
 	if gpus, ok := s.GPUs.Get(); ok {
 		w.noteGPUs(gpus, &s.Workloads)
@@ -54,10 +54,25 @@ func carry[T, F any](r fleet.Reading[F], what string) fleet.Reading[T] {
 	return fleet.Reading[T]{Status: r.Status, Source: r.Source, At: r.At, Took: r.Took, Error: what + r.Error}
 }
 
+// workloadSource says what workloads are known by.
+func (p *Prober) workloadSource() string {
+	words := []string{p.cfg.proc()}
+	if len(p.rules) > 0 {
+		words = append(words, "rules")
+	}
+	if slices.Contains(p.cfg.Presets, PresetSystemd) {
+		words = append(words, "units")
+	}
+	if slices.Contains(p.cfg.Presets, PresetManifest) {
+		words = append(words, p.cfg.ManifestDirs...)
+	}
+	return strings.Join(words, ", ")
+}
+
 // readWorkloads makes the reading of workloads. It needs the processes, the
 // manifests where they are configured, and rules that can be followed.
-func (w *world) readWorkloads(r raw, err error) fleet.Reading[[]fleet.Workload] {
-	source, took := "rules and "+r.table.Source, max(r.table.Took, r.manifests.Took)
+func (w *world) readWorkloads(source string, r raw, err error) fleet.Reading[[]fleet.Workload] {
+	took := max(r.table.Took, r.manifests.Took)
 	if r.manifests.Status == fleet.Failed {
 		err = errors.Join(err, errors.New(r.manifests.Error))
 	}

@@ -220,8 +220,8 @@ func run[T any](ctx context.Context, g *guard, timeout time.Duration, source str
 	}
 	done := make(chan result, 1)
 	go func() {
-		defer g.leave()
 		v, err := probe(ctx)
+		g.leave() // before the answer: whoever has it may ask again at once
 		done <- result{v, err}
 	}()
 	select {

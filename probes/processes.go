@@ -128,7 +128,7 @@ func (t *table) add(c cached) {
 	p := &proc{stat: c.stat, details: c.details}
 	p.Process = fleet.Process{
 		Run:  fleet.Run{Boot: t.boot, PID: c.stat.pid, Start: c.stat.start},
-		PPID: c.stat.ppid, Comm: c.stat.comm, State: string(rune(c.stat.state)), Session: c.stat.session,
+		PPID: c.stat.ppid, Comm: c.stat.comm, State: c.stat.letter(), Session: c.stat.session,
 		Exe: c.details.exe, UID: c.details.uid, Cgroup: c.details.cgroup, Netns: c.details.netns,
 		Started: c.stat.startedAt(t.booted),
 	}
@@ -183,7 +183,7 @@ func (rd *reader) process(pid int, cache map[int]cached, old func(stat) bool) (c
 	before, known := cache[pid]
 	known = known && before.stat.start == s.start
 	switch {
-	case known && s.zombie():
+	case known && (s.zombie() || s.headless):
 		// What it was can no longer be read, and is still worth telling.
 		before.stat = s
 		return before, true, nil

@@ -177,6 +177,25 @@ func TestZombieKeepsItsDetails(t *testing.T) {
 	}
 }
 
+// The kernel calls a process a zombie whose first thread has ended; it lives as
+// long as the others do, and still is the workload it was.
+func TestFirstThreadGone(t *testing.T) {
+	tr := newTree(t)
+	p := tr.prober(Config{Workloads: sandboxes()})
+	f := fake{pid: 50, exe: "/opt/fc", argv: []string{"fc", "--id", "vm0"}, threads: 3}
+	tr.process(f)
+	p.Scan(context.Background(), now)
+	os.RemoveAll(tr.path("proc/50"))
+	tr.process(fake{pid: 50, comm: "fc", state: "Z", threads: 2, arg: 1})
+	s := p.Scan(context.Background(), now)
+	if got := byPID(t, s, 50); got.State != "S" || got.Exe != "/opt/fc" {
+		t.Errorf("got %+v", got)
+	}
+	if w := byKey(t, s, "sandbox", "vm0"); w.Run.PID != 50 {
+		t.Errorf("got %+v", w)
+	}
+}
+
 func TestQuick(t *testing.T) {
 	tr := newTree(t)
 	p := tr.prober(Config{})

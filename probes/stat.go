@@ -25,6 +25,7 @@ type stat struct {
 	state              byte
 	flags              uint64
 	start              uint64 // ticks after boot
+	headless           bool   // its first thread has ended, others run on
 	image              image
 }
 
@@ -37,8 +38,17 @@ type image struct {
 	stack, arg uint64
 }
 
-func (s stat) zombie() bool { return s.state == 'Z' || s.state == 'X' }
+func (s stat) zombie() bool { return (s.state == 'Z' || s.state == 'X') && !s.headless }
 func (s stat) kernel() bool { return s.flags&flagKernel != 0 }
+
+// letter is the state as it is told. The kernel calls a process whose first
+// thread has ended a zombie though it lives, so that one sleeps.
+func (s stat) letter() string {
+	if s.headless {
+		return "S"
+	}
+	return string(rune(s.state))
+}
 
 // startedAt is the wall-clock time of the start, given that of the boot.
 func (s stat) startedAt(booted time.Time) time.Time {
@@ -84,6 +94,11 @@ func parseStat(b []byte) (stat, error) {
 	if s.start, err = strconv.ParseUint(string(fields[22]), 10, 64); err != nil {
 		return s, fmt.Errorf("start time: %w", err)
 	}
+	threads, err := strconv.Atoi(string(fields[20]))
+	if err != nil {
+		return s, fmt.Errorf("threads: %w", err)
+	}
+	s.headless = s.state == 'Z' && threads > 1
 	s.image = image{comm: s.comm, forked: s.flags&flagForked != 0}
 	// Absent in old kernels and short fixtures: zero serves as "can't tell".
 	s.image.stack, _ = strconv.ParseUint(string(fields[28]), 10, 64)

@@ -129,8 +129,10 @@ func (r systemRules) why(p *proc, t *table) string {
 	return ""
 }
 
+// agent reports whether a process is the agent, or what the agent runs to look
+// at the host: a child that has not yet executed anything, or a helper.
 func (r systemRules) agent(p *proc) bool {
-	if r.pid != 0 && p.ppid == r.pid && slices.Contains(r.helpers, filepath.Base(p.exe)) {
+	if r.pid != 0 && p.ppid == r.pid && (p.image.forked || slices.Contains(r.helpers, filepath.Base(p.exe))) {
 		return true
 	}
 	return slices.Contains(r.self, p.exe) && slices.ContainsFunc(p.argv, func(arg string) bool {

@@ -109,3 +109,22 @@ func TestCycleOfParents(t *testing.T) {
 		t.Errorf("system %q", p.System)
 	}
 }
+
+// What the agent itself starts to look at the host is no workload.
+func TestAgentsChildren(t *testing.T) {
+	r := newSystemRules(fleet.SystemRules{}, nil, []string{"nvidia-smi", "ebbd-nvml"}, 100)
+	for _, tt := range []struct {
+		p    proc
+		want bool
+	}{
+		{proc{stat: stat{pid: 101, ppid: 100}, details: details{exe: "/usr/bin/nvidia-smi"}}, true},
+		{proc{stat: stat{pid: 101, ppid: 100, image: image{forked: true}}, details: details{exe: "/usr/bin/ebbd"}}, true},
+		{proc{stat: stat{pid: 101, ppid: 100}, details: details{exe: "/opt/web-start"}}, false},
+		{proc{stat: stat{pid: 101, ppid: 7}, details: details{exe: "/usr/bin/nvidia-smi"}}, false},
+		{proc{stat: stat{pid: 101, ppid: 7, image: image{forked: true}}}, false},
+	} {
+		if got := r.agent(&tt.p); got != tt.want {
+			t.Errorf("%+v: %v", tt.p, got)
+		}
+	}
+}
