@@ -104,8 +104,10 @@ func (a *Agent) clean(ctx context.Context, req wire.ActRequest, reply *wire.ActR
 	if err != nil {
 		return ending(ctx, err)
 	}
-	err = a.removeHeld(f, req, h, reply)
-	a.mu.Unlock()
+	err = func() error {
+		defer a.mu.Unlock()
+		return a.removeHeld(f, req, h, reply)
+	}()
 	if err != nil {
 		return err
 	}
