@@ -111,6 +111,7 @@ type (
 	RecTerminateIntent struct {
 		Act      string   `json:"act"`
 		Type     string   `json:"type"`
+		To       string   `json:"to,omitempty"` // release: who takes the host
 		Run      []string `json:"run,omitempty"`
 		Instance string   `json:"instance,omitempty"`
 		Digest   string   `json:"digest"`

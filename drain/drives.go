@@ -26,11 +26,16 @@ type (
 		Phase  Phase         `json:"phase"`
 		Reason fleet.Reason  `json:"reason,omitzero"`
 		Issues []fleet.Issue `json:"issues,omitempty"`
+		Seen   time.Time     `json:"seen,omitzero"` // verifying: the host's time of the reading it began with
 	}
 	// DriveFound adds workloads to the drain, or a new incarnation of one.
 	DriveFound struct {
 		Items []Found `json:"items"`
 		Late  bool    `json:"late,omitempty"` // arrived after the first pass
+		// Machine and Boot bind the drain to what was seen first, where the driver
+		// began before the host could be read.
+		Machine string `json:"machine,omitempty"`
+		Boot    string `json:"boot,omitempty"`
 	}
 	// DriveIntent stands before an act.
 	DriveIntent struct {
@@ -111,6 +116,7 @@ type Found struct {
 	// Declared says that its owner's manifest was there: a manifest that is
 	// removed is how such an owner says that the workload has ended.
 	Declared bool        `json:"declared,omitempty"`
+	Kept     string      `json:"kept,omitempty"`  // a rule has come to let it stay
 	Phase    fleet.Phase `json:"phase,omitempty"` // running, or at rest on this host
 }
 

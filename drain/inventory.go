@@ -10,69 +10,117 @@ import (
 // inventory adds what the host shows and the drain does not know yet. Passes
 // repeat it, so what arrives in mid-drain is seen, and marked late.
 func (d *decider) inventory() {
-	d.present = make(map[fleet.Key]struct{})
+	d.present = make(map[fleet.Key]bool, len(d.v.Source.Findings))
+	d.seen = make(map[fleet.Key]Found, len(d.v.Source.Findings))
+	for _, w := range d.facts.Workloads.Value {
+		d.present[w.Key] = w.Phase != fleet.Gone
+	}
 	var fresh []Found
 	for _, f := range d.v.Source.Findings {
-		if !d.subject(f) {
+		if f.Process == nil && (f.Workload == nil || f.Workload.Phase == fleet.Gone) {
 			continue
 		}
-		d.present[f.Key] = struct{}{}
-		found := Classify(f, d.v.Source.Host, d.p)
-		found.MayDie = d.s.MayDie[f.Key] && mayDie(found, d.s.Deadline)
+		d.present[f.Key] = true
 		old, known := d.s.Items[f.Key]
-		if known && old.Open() && !differs(old, found) {
+		known = known && old.Open()
+		found := d.classify(f, old)
+		if !usable(f.Key) || !known && !d.subject(f) {
 			continue
 		}
-		if known && !old.Open() && old.Run == found.Run && old.End == LeftHost && found.Run.IsZero() {
-			continue
+		if found.Kept == "" {
+			d.seen[f.Key] = found
 		}
-		fresh = append(fresh, found)
+		if !known || differs(old, found) {
+			fresh = append(fresh, found)
+		}
 	}
-	if len(fresh) == 0 && d.s.First {
+	machine, boot := d.facts.Machine, d.facts.Boot
+	if d.s.Machine != "" {
+		machine = ""
+	}
+	if d.s.Boot != "" {
+		boot = ""
+	}
+	if len(fresh) == 0 && d.s.First && machine == "" && boot == "" {
 		return
 	}
 	slices.SortFunc(fresh, func(a, b Found) int { return a.Key.Compare(b.Key) })
-	d.emit(DriveFound{Items: fresh, Late: d.s.First})
+	d.emit(DriveFound{Items: fresh, Late: d.s.First, Machine: machine, Boot: boot})
+	if len(fresh) > 0 {
+		d.keys = sortedKeys(d.s.Items)
+	}
+}
+
+// classify is Classify for an item that may be known already: what a person
+// chose stands, and so does the class of a copy whose claim we have moved.
+func (d *decider) classify(f fleet.Finding, old Item) Found {
+	found := Classify(f, d.v.Source.Host, d.p)
+	found.Kept = d.kept(f)
+	switch {
+	case old.ClassBy != "":
+		budget := d.p.Defaults[old.Class]
+		found.Class, found.Rule = old.Class, old.Rule
+		found.Budget.Move, found.Budget.Grace = max(found.Budget.Move, budget.Move), max(found.Budget.Grace, budget.Grace)
+	case old.Open() && old.Replaced():
+		found.Class, found.Rule, found.Budget = old.Class, old.Rule, old.Budget
+	}
+	found.MayDie = d.s.MayDie[f.Key] && mayDie(found)
+	return found
+}
+
+// kept says by which rule a finding may stay.
+func (d *decider) kept(f fleet.Finding) string {
+	switch {
+	case f.Workload != nil && f.Workload.Kept != "":
+		return f.Workload.Kept
+	case f.Workload != nil && Keeps(f, d.v.Source.Host, d.p):
+		return "a rule of the fleet"
+	case f.Process != nil && f.Process.Kept != "":
+		return f.Process.Kept
+	case f.Process != nil && f.Process.System != "":
+		return f.Process.System
+	}
+	return ""
 }
 
 // subject reports whether a finding is something that has to leave: a workload,
 // or a process that nothing explains and that has been there for a while.
 func (d *decider) subject(f fleet.Finding) bool {
-	switch {
-	case f.Workload != nil:
-		return f.Workload.Kept == "" && f.Workload.Phase != fleet.Gone && !Keeps(f, d.v.Source.Host, d.p)
-	case f.Process != nil:
-		p := f.Process
-		if p.System != "" || p.Kept != "" || f.Verdict != fleet.Unattributed {
-			return false
-		}
+	if d.kept(f) != "" {
+		return false
+	}
+	if f.Workload != nil {
+		return f.Workload.Phase != fleet.Gone
+	}
+	if p := f.Process; p != nil && f.Verdict == fleet.Unattributed {
 		return p.Started.IsZero() || d.facts.At.Sub(p.Started) >= d.p.Transient
 	}
 	return false
 }
 
 // differs reports whether what was observed says something new about an item. A
-// reading that could not decide (verdict unknown) is not news.
+// reading that could not decide (verdict unknown) is not news, and neither are
+// the processes that a workload starts and ends: acts name those of the reading
+// that they rest on.
 func differs(it Item, f Found) bool {
+	if it.Run != f.Run {
+		return true
+	}
 	if f.Verdict == fleet.UnknownV {
-		return it.Run != f.Run
+		return false
 	}
-	class := f.Class
-	if it.ClassBy != "" {
-		class = it.Class
-	}
-	return it.Run != f.Run || it.Verdict != f.Verdict || it.Class != class || it.Phase != f.Phase ||
-		!it.Expires.Equal(f.Expires) || it.Declared != f.Declared || !slices.Equal(it.Runs, f.Runs)
+	return it.Verdict != f.Verdict || it.Class != f.Class || it.Phase != f.Phase || it.Rule != f.Rule ||
+		!it.Expires.Equal(f.Expires) || it.Declared != f.Declared || it.MayDie != f.MayDie || it.Kept != f.Kept ||
+		it.Start != f.Start || it.Health != f.Health || it.Stop != f.Stop || it.Owner != f.Owner ||
+		it.Budget.Move < f.Budget.Move || it.Budget.Grace < f.Budget.Grace
 }
 
-// mayDie says whether a drain's plan lists the workload as one that may be
-// killed: the escalating strategies only.
-func mayDie(f Found, deadline time.Time) bool {
+// mayDie says whether a class has a strategy that can end in a KILL. An
+// ephemeral workload is among them: it may ignore its own end.
+func mayDie(f Found) bool {
 	switch f.Class {
-	case fleet.Stuck:
+	case fleet.Stuck, fleet.Ephemeral:
 		return true
-	case fleet.Ephemeral:
-		return f.Expires.IsZero() || f.Expires.After(deadline)
 	case fleet.Stateless:
 		return f.Start != "" && f.Health != ""
 	}
@@ -82,23 +130,32 @@ func mayDie(f Found, deadline time.Time) bool {
 // missing decides about items that are no longer on the host. Only a reading of
 // workloads and processes that succeeded can show that something is gone.
 func (d *decider) missing() {
-	if d.facts.Workloads.Status != fleet.OK || d.facts.Processes.Status != fleet.OK {
-		probe, detail := "workloads", d.facts.Workloads.Error
-		if d.facts.Processes.Status != fleet.OK {
-			probe, detail = "processes", d.facts.Processes.Error
+	probe, detail := "", ""
+	switch {
+	case d.facts.Processes.Status != fleet.OK:
+		probe, detail = "processes", d.facts.Processes.Error
+	case !d.facts.Workloads.Known():
+		probe, detail = "workloads", d.facts.Workloads.Error
+	}
+	if probe != "" {
+		if d.whole.IsZero() {
+			d.whole = fleet.Because(WaitProbe, "probe", probe, "detail", detail)
 		}
-		d.waits = append(d.waits, Wait{Reason: fleet.Because(WaitProbe, "probe", probe, "detail", detail)})
 		return
+	}
+	processes := make(map[fleet.Key]bool)
+	for _, p := range d.facts.Processes.Value {
+		if p.Owner.IsZero() {
+			processes[p.Key()] = true
+		}
 	}
 	var gone, back []fleet.Key
 	var ends []Ended
-	for _, k := range sortedKeys(d.s.Items) {
+	for _, k := range d.keys {
 		it := d.s.Items[k]
-		if !it.Open() {
-			continue
-		}
-		_, here := d.present[k]
+		here := d.present[k] || processes[k]
 		switch {
+		case !it.Open():
 		case here && !it.MissingAt.IsZero():
 			back = append(back, k)
 		case here:
@@ -112,6 +169,7 @@ func (d *decider) missing() {
 	}
 	if len(gone) > 0 {
 		d.emit(DriveMissing{Keys: gone})
+		d.wake(d.now.Add(time.Second)) // a second reading decides
 	}
 	if len(back) > 0 {
 		d.emit(DriveMissing{Keys: back, Back: true})
@@ -121,52 +179,99 @@ func (d *decider) missing() {
 	}
 }
 
-// fate tells left from lost for something that is no longer there.
-//
-// It left by a lever if we signalled it, by its TTL if that had run out, and by
-// its owner if the owner said so within the cache window: the claim turned gone,
-// or the manifest was removed. Otherwise it is lost. What nobody ever claimed
-// can't be lost to anybody.
-func (d *decider) fate(it Item) (Ended, bool) {
-	left := func(by string) (Ended, bool) { return Ended{Key: it.Key, End: LeftHost, By: by}, true }
-	until := it.MissingAt.Add(d.p.CacheWindow)
+// cause is what an item itself shows to have ended it: a signal of ours, its
+// TTL. What nobody ever claimed can't be lost to anybody.
+func (it Item) cause() string {
 	switch {
-	case !it.TermAt.IsZero():
-		return left("lever")
+	case !it.SignalAt.IsZero():
+		return "lever"
+	case it.Replaced():
+		if !it.FlippedAt.IsZero() && !it.HealthyAt.After(it.MissingAt) {
+			return "lever"
+		}
 	case it.Verdict == fleet.Unattributed || it.Verdict == fleet.Orphan:
-		return left("itself")
-	case !it.Expires.IsZero() && !it.MissingAt.Before(it.Expires):
-		return left("ttl")
+		return "itself"
 	}
-	if d.ownerSaidGone(it) {
-		return left("owner")
+	if !it.Expires.IsZero() && !it.MissingAt.Before(it.Expires) {
+		return "ttl"
 	}
-	if d.now.Before(until) {
-		d.because(it, fleet.Because(WaitMissing, "until", stamp(until)))
-		d.wake(until)
-		return Ended{}, false
-	}
-	if d.v.Source.Claims.Status != fleet.OK && !d.v.SelfClaims {
-		d.because(it, fleet.Because(WaitUnknown, "detail", "it is gone from the host and the control plane can't be read: "+d.v.Source.Claims.Error))
-		return Ended{}, false
-	}
-	return Ended{Key: it.Key, End: Lost, By: "it vanished, and its owner did not say so"}, true
+	return ""
 }
 
-func (d *decider) ownerSaidGone(it Item) bool {
-	if it.Declared {
-		declared := slices.ContainsFunc(d.facts.Workloads.Value, func(w fleet.Workload) bool { return w.Key == it.Key && w.Declared })
-		if !declared {
-			return true
-		}
+// fate tells left from lost for something that is no longer there.
+//
+// It left by a lever if we signalled it or had replaced it, by its TTL if that
+// had run out, and by its owner if the owner said so within the cache window:
+// the claim turned gone, or the manifest was removed. Otherwise it is lost.
+func (d *decider) fate(it Item) (Ended, bool) {
+	until := it.MissingAt.Add(d.p.CacheWindow)
+	waits := func(r fleet.Reason) (Ended, bool) {
+		d.because(it, r)
+		return Ended{}, false
 	}
-	if d.v.SelfClaims || d.v.Source.Claims.Status != fleet.OK || !d.v.Source.Stable {
-		return false
+	if by := it.cause(); by != "" {
+		return Ended{Key: it.Key, End: LeftHost, By: by}, true
+	}
+	if d.ownerSaidGone(it) {
+		return Ended{Key: it.Key, End: LeftHost, By: "owner"}, true
+	}
+	if d.now.Before(until) {
+		d.wake(until)
+		return waits(fleet.Because(WaitMissing, "until", stamp(until)))
+	}
+	if d.signalling(it.Key) {
+		return waits(fleet.Because(WaitUnknown, "detail", "it is gone, and the outcome of a signal to it is not known yet"))
+	}
+	if d.v.Source.Claims.Status != fleet.OK && !d.v.SelfClaims {
+		return waits(fleet.Because(WaitUnknown, "detail", "it is gone from the host and the control plane can't be read: "+d.v.Source.Claims.Error))
+	}
+	if d.replacing(it) {
+		return Ended{}, false // its strategy goes on, so that the service comes back
+	}
+	how := "it vanished, and its owner did not say so"
+	if !it.StartedAt.IsZero() {
+		how = "it vanished before its replacement on " + it.Target.Name() + " answered"
+	}
+	return Ended{Key: it.Key, End: Lost, By: how}, true
+}
+
+// replacing reports whether a workload that has vanished is being replaced, so
+// that its replacement should still be looked after.
+func (d *decider) replacing(it Item) bool {
+	return it.Class == fleet.Stateless && !it.StartedAt.IsZero() && it.FlippedAt.IsZero() && it.Health != "" &&
+		d.s.Phase == Draining && !it.Held && !it.Keep && it.Escalated == ""
+}
+
+// ownerSaidGone reports whether claim or manifest say that the workload was
+// ended, around the time at which it vanished.
+func (d *decider) ownerSaidGone(it Item) bool {
+	same := func(w fleet.Workload) bool { return w.Key == it.Key && w.Declared }
+	if it.Declared && d.facts.Workloads.Status == fleet.OK && !slices.ContainsFunc(d.facts.Workloads.Value, same) {
+		return true
+	}
+	if d.v.SelfClaims || d.v.Source.Claims.Status != fleet.OK || !d.v.Source.Stable || it.Replaced() {
+		return false // a claim that we moved says nothing about its owner
 	}
 	for _, c := range d.v.Source.Claims.Value {
-		if c.Key == it.Key && c.Phase != fleet.Gone {
+		if c.Key != it.Key {
+			continue
+		}
+		if c.Phase != fleet.Gone || c.Changed.After(it.MissingAt.Add(d.p.CacheWindow)) {
 			return false
 		}
 	}
 	return true
+}
+
+// runs is what a signal to an item names: its processes as this reading shows
+// them, the main one first.
+func (d *decider) runs(it Item) []fleet.Run {
+	f, ok := d.seen[it.Key]
+	if !ok || f.Run != it.Run {
+		return nil
+	}
+	if len(f.Runs) == 0 && !f.Run.IsZero() {
+		return []fleet.Run{f.Run}
+	}
+	return slices.Clone(f.Runs)
 }

@@ -37,7 +37,8 @@ func Next(s State, v View, p Policy, now time.Time) Decision {
 	return d.out
 }
 
-// decider carries one call of Next.
+// decider carries one call of Next. Its state is moved on with every event that
+// the call decides upon, so that what follows sees what stands.
 type decider struct {
 	s       State
 	v       View
@@ -45,10 +46,15 @@ type decider struct {
 	now     time.Time
 	facts   fleet.Facts
 	out     Decision
+	whole   fleet.Reason // why the drain as a whole waits
 	waits   []Wait
-	moving  int                    // items whose strategy has begun and not ended
-	inbound map[fleet.HostID]int   // moves towards each target
-	present map[fleet.Key]struct{} // open items that are on the host
+	keys    []fleet.Key          // of the items, in order
+	open    map[fleet.Key][]Act  // acts that have begun and not ended
+	moving  int                  // items whose strategy has begun and not ended
+	inbound map[fleet.HostID]int // moves towards each target
+	present map[fleet.Key]bool   // what is on the host
+	seen    map[fleet.Key]Found  // subjects, as this reading shows them
+	only    func(Item) bool      // the items that may be acted upon; nil is all
 }
 
 func (d *decider) run() {
@@ -56,119 +62,162 @@ func (d *decider) run() {
 		return
 	}
 	d.wake(d.s.Deadline)
-	late := d.s.Phase != DeadlineReached && d.s.Phase != Empty && !d.now.Before(d.s.Deadline)
-	if late {
-		d.deadline()
+	why := d.readable()
+	d.index()
+	if d.s.Phase != DeadlineReached && d.s.Phase != Empty && !d.now.Before(d.s.Deadline) {
+		d.deadline(why)
 		return
 	}
-	if !d.readable() {
+	switch {
+	case d.s.Newer != "":
+		d.wait(fleet.Because(WaitNewer, "kind", d.s.Newer))
 		return
-	}
-	if d.s.Boot != "" && d.facts.Boot != d.s.Boot {
-		d.rebooted()
+	case !why.IsZero():
+		d.wait(why)
 		return
-	}
-	if d.s.Person {
+	case d.rebooted():
+		d.wait(fleet.Because(WaitRebooted, "boot", d.facts.Boot))
 		return
 	}
 	switch d.s.Phase {
 	case Planned:
-		d.phase(Cordoning, fleet.Reason{}, nil)
-		return
+		if !d.s.Person {
+			d.phase(Cordoning, nil, time.Time{})
+		}
 	case Cordoning:
-		d.cordoning()
-		return
+		if !d.s.Person {
+			d.cordoning()
+		}
+	default:
+		d.draining()
 	}
-	if !d.held() {
-		return
-	}
+}
+
+// draining is one pass over the workloads. What is there is looked at in any
+// case; whether something is done is another question.
+func (d *decider) draining() {
+	act := d.mayAct()
 	d.inventory()
 	d.missing()
-	if d.claimed() {
+	if act {
 		d.strategies()
 	}
 	d.overdue()
-	d.close()
+	d.close(act)
 	d.flushWaits()
 }
 
-// readable reports whether host and plane could be read well enough to decide
-// anything, and says why not.
-func (d *decider) readable() bool {
+// readable says why host and plane can't be read well enough to decide anything.
+func (d *decider) readable() fleet.Reason {
 	f, ok := d.v.Source.Facts.Get()
 	if !ok {
-		d.wait(fleet.Because(WaitUnreachable, "detail", cmp.Or(d.v.Source.Facts.Error, d.v.Source.Problem, "not read yet"), "since", stamp(d.v.Source.Unreachable)))
-		return false
+		return fleet.Because(WaitUnreachable, "detail", cmp.Or(d.v.Source.Facts.Error, d.v.Source.Problem, "not read yet"), "since", stamp(d.v.Source.Unreachable))
+	}
+	if d.s.Machine != "" && f.Machine != d.s.Machine {
+		return fleet.Because(WaitOtherMachine, "have", f.Machine, "want", d.s.Machine)
 	}
 	d.facts = f
-	if d.s.Machine != "" && f.Machine != d.s.Machine {
-		d.wait(fleet.Because(WaitOtherMachine, "have", f.Machine, "want", d.s.Machine))
-		return false
-	}
-	return true
+	return fleet.Reason{}
 }
 
-// rebooted ends every open workload as lost: nothing of the old boot runs.
-func (d *decider) rebooted() {
+// index sorts the items and files the open acts by workload.
+func (d *decider) index() {
+	d.keys = sortedKeys(d.s.Items)
+	d.open = make(map[fleet.Key][]Act, len(d.s.Open))
+	for _, a := range d.s.Open {
+		d.open[a.Key] = append(d.open[a.Key], a)
+	}
+}
+
+// rebooted ends what ran before a reboot as lost: nothing of the old boot runs.
+// What had been seen to be gone before has its own end. It reports whether the
+// boot is another one: then a person has to say that the drain goes on.
+func (d *decider) rebooted() bool {
+	if d.s.Boot == "" || d.facts.Boot == d.s.Boot {
+		return false
+	}
 	var ends []Ended
-	for _, k := range sortedKeys(d.s.Items) {
+	for _, k := range d.keys {
 		it := d.s.Items[k]
-		if it.Open() && it.Phase != fleet.AtRest && it.Verdict != fleet.Unattributed {
-			ends = append(ends, Ended{Key: k, End: Lost, By: "the host was rebooted: boot id " + d.facts.Boot})
+		if !it.Open() || it.Phase == fleet.AtRest || it.Verdict == fleet.Unattributed {
+			continue
 		}
+		end := Ended{Key: k, End: Lost, By: "the host was rebooted: boot id " + d.facts.Boot}
+		if !it.MissingAt.IsZero() {
+			if by := it.cause(); by != "" {
+				end = Ended{Key: k, End: LeftHost, By: by}
+			}
+		}
+		ends = append(ends, end)
 	}
 	if len(ends) > 0 {
 		d.emit(DriveEnded{Ends: ends})
 	}
-	d.wait(fleet.Because(WaitRebooted, "boot", d.facts.Boot))
+	return true
 }
 
+// cordoning asks for both holds until the cordon is shown to have taken at plane
+// and host. The act reads both sides back, so repeating it is how a half-done
+// cordon is completed.
 func (d *decider) cordoning() {
 	state := d.v.Source.Cordon
 	if state == fleet.Cordoned && d.facts.Holds.Both() && d.facts.Holds.Drain.Drain == d.s.Drain {
-		d.phase(Draining, fleet.Reason{}, nil)
+		d.phase(Draining, nil, time.Time{})
 		return
 	}
-	if !d.s.Waiting.IsZero() && d.now.Before(d.s.LastAt.Add(d.p.Retry)) {
-		d.wake(d.s.LastAt.Add(d.p.Retry))
+	if !d.s.CordonFailed { // else the last answer stands as the reason until the next
+		d.wait(fleet.Because(WaitCordon, "state", string(state)))
+	}
+	if again := d.s.CordonAt.Add(d.p.Retry); !d.s.CordonAt.IsZero() && d.now.Before(again) {
+		d.wake(again)
 		return
 	}
 	if len(d.s.Open) == 0 {
-		// One act a driver and second: the plane's and the host's answers are read
-		// back by it, so repeating it is how a half-done cordon is completed.
-		d.out.Acts = append(d.out.Acts, Act{ID: fmt.Sprintf("%s/cordon/%d.%d", d.s.Drain, d.s.Epoch, d.s.Num), Kind: ActCordon})
+		d.out.Acts = append(d.out.Acts, Act{ID: fmt.Sprintf("%s/cordon/%d.%d", d.prefix(), d.s.Epoch, d.s.Num), Kind: ActCordon})
 	}
 }
 
-// held reports whether both holds still stand at the host. A hold that somebody
-// lifted in mid-drain is not set again: that was a decision.
-func (d *decider) held() bool {
+// mayAct reports whether anything may be done in this pass, and to what, and
+// says why not. A hold that somebody lifted in mid-drain is not set again by
+// itself: that was a decision.
+func (d *decider) mayAct() bool {
 	h := d.facts.Holds
 	switch {
 	case h.Drain == nil || h.Drain.Drain != d.s.Drain:
-		d.wait(fleet.Because(WaitHold, "what", "drain"))
+		d.whole = fleet.Because(WaitHold, "what", "drain")
+		return false
 	case h.Cordon == nil:
-		d.wait(fleet.Because(WaitHold, "what", "cordon"))
-	default:
-		return true
+		d.whole = fleet.Because(WaitHold, "what", "cordon")
+		return false
+	case d.s.Person:
+		d.whole = fleet.Because(WaitBlind)
+		if d.s.Waiting.Code == WaitBlind {
+			d.whole = d.s.Waiting
+		}
+		d.only = func(it Item) bool { return it.Escalated != "" && !it.EscalatedAt.Before(d.s.PersonAt) }
+	case !d.v.SelfClaims && d.v.Source.Claims.Status != fleet.OK:
+		// An expiry may have been renewed, an orphan may be claimed: without the
+		// claims only what a person named, or what was flipped already, goes on.
+		d.whole = fleet.Because(WaitPlane, "detail", d.v.Source.Claims.Error)
+		d.only = func(it Item) bool { return it.Escalated != "" || !it.FlippedAt.IsZero() }
 	}
-	return false
+	return true
 }
 
-// claimed reports whether the plane could be read. Without its claims nothing
-// new is begun: an expiry may have been renewed, an orphan may be claimed.
-func (d *decider) claimed() bool {
-	if d.v.SelfClaims || d.v.Source.Claims.Status == fleet.OK {
-		return true
+// emit records an event, and moves the decider's own state on as its fold will.
+func (d *decider) emit(b Body) {
+	d.out.Events = append(d.out.Events, b)
+	if next, err := applyBody(d.s, Event{At: d.now, Kind: b.Kind(), Epoch: d.s.Epoch}, b); err == nil {
+		d.s = next
 	}
-	d.waits = append(d.waits, Wait{Reason: fleet.Because(WaitPlane, "detail", d.v.Source.Claims.Error)})
-	return false
 }
 
-func (d *decider) emit(b Body) { d.out.Events = append(d.out.Events, b) }
-
-func (d *decider) phase(p Phase, r fleet.Reason, issues []fleet.Issue) {
-	d.emit(DrivePhase{Phase: p, Reason: r, Issues: issues})
+// phase moves the drain on, and asks to be called again at once.
+func (d *decider) phase(p Phase, issues []fleet.Issue, seen time.Time) {
+	if p != d.s.Phase {
+		d.wake(d.now.Add(time.Millisecond))
+	}
+	d.emit(DrivePhase{Phase: p, Issues: issues, Seen: seen})
 }
 
 // wake asks to be called no later than t.
@@ -178,60 +227,36 @@ func (d *decider) wake(t time.Time) {
 	}
 }
 
-// wait records why the drain as a whole waits, if that is news.
-func (d *decider) wait(r fleet.Reason) {
-	if !d.s.Waiting.Equal(r) {
-		d.emit(DriveWaits{Reasons: []Wait{{Reason: r}}})
-	}
-}
-
-// because records why one workload waits, if that is news.
-func (d *decider) because(it Item, r fleet.Reason) {
-	if !it.Reason.Equal(r) {
-		d.waits = append(d.waits, Wait{Key: it.Key, Reason: r})
-	}
-}
-
-// flushWaits records the reasons that are news. What the drain as a whole waited
-// for is over unless this pass said it again.
-func (d *decider) flushWaits() {
-	whole := fleet.Reason{}
-	d.waits = slices.DeleteFunc(d.waits, func(w Wait) bool {
-		if w.Key.IsZero() {
-			whole = w.Reason
-		}
-		return w.Key.IsZero()
-	})
-	if !d.s.Waiting.Equal(whole) {
-		d.waits = append(d.waits, Wait{Reason: whole})
-	}
-	if len(d.waits) > 0 {
-		d.emit(DriveWaits{Reasons: d.waits})
-	}
-}
-
 // busy reports whether an act on the workload has begun and not ended.
-func (d *decider) busy(k fleet.Key) bool {
-	for _, a := range d.s.Open {
-		if a.Key == k {
-			return true
-		}
-	}
-	return false
+func (d *decider) busy(k fleet.Key) bool { return len(d.open[k]) > 0 }
+
+func (d *decider) starting(k fleet.Key) bool {
+	return slices.ContainsFunc(d.open[k], func(a Act) bool { return a.Step == StepStart })
+}
+
+func (d *decider) signalling(k fleet.Key) bool {
+	return slices.ContainsFunc(d.open[k], func(a Act) bool { return a.Kind == ActSignal })
 }
 
 // act asks for an act on a workload, with an id that another driver in the same
-// state would give it too.
+// state would give it too, and that no other act ever has.
 func (d *decider) act(it Item, a Act) {
 	a.Key = it.Key
-	a.ID = fmt.Sprintf("%s/%s/%s/%d", d.s.Drain, it.Key, a.Step, it.Tries[a.Step]+1)
+	a.ID = fmt.Sprintf("%s/%s/%s/%d", d.prefix(), handle(it.Key), a.Step, it.Tries[a.Step]+1)
 	d.out.Acts = append(d.out.Acts, a)
+}
+
+func (d *decider) prefix() string {
+	if d.s.Round == 0 {
+		return d.s.Drain
+	}
+	return fmt.Sprintf("%s~%d", d.s.Drain, d.s.Round)
 }
 
 // overdue says which move budgets have run out.
 func (d *decider) overdue() {
 	var keys []fleet.Key
-	for _, k := range sortedKeys(d.s.Items) {
+	for _, k := range d.keys {
 		it := d.s.Items[k]
 		if !it.Open() || it.Overdue || it.FirstAct.IsZero() || it.Budget.Move == 0 {
 			continue
@@ -245,84 +270,4 @@ func (d *decider) overdue() {
 	if len(keys) > 0 {
 		d.emit(DriveLate{Keys: keys})
 	}
-}
-
-// close moves the drain to verifying, empty, or back, by what is left.
-func (d *decider) close() {
-	open := 0
-	for _, it := range d.s.Items {
-		if it.Open() && !it.Keep {
-			open++
-		}
-	}
-	if open > 0 || d.found() || d.ended() {
-		if d.s.Phase == Verifying || d.s.Phase == Empty {
-			d.phase(Draining, fleet.Reason{}, nil)
-		}
-		return
-	}
-	switch {
-	case d.s.Phase == DeadlineReached && len(d.v.Issues) == 0:
-		d.phase(Verifying, fleet.Reason{}, nil)
-		d.phase(Empty, fleet.Reason{}, nil)
-	case d.s.Phase == DeadlineReached && !slices.Equal(d.s.Issues, d.v.Issues):
-		d.phase(DeadlineReached, fleet.Reason{}, d.v.Issues)
-	case d.s.Phase == DeadlineReached:
-	case d.s.Phase == Draining:
-		d.phase(Verifying, fleet.Reason{}, d.v.Issues)
-	case d.s.Phase == Verifying && len(d.v.Issues) == 0:
-		d.phase(Empty, fleet.Reason{}, nil)
-	case d.s.Phase == Empty && len(d.v.Issues) > 0, !slices.Equal(d.s.Issues, d.v.Issues):
-		d.phase(Verifying, fleet.Reason{}, d.v.Issues)
-	}
-}
-
-// found and ended report whether this very pass records such events: then the
-// state that close looks at is about to change.
-func (d *decider) found() bool {
-	return slices.ContainsFunc(d.out.Events, func(b Body) bool { _, ok := b.(DriveFound); return ok })
-}
-
-func (d *decider) ended() bool {
-	return slices.ContainsFunc(d.out.Events, func(b Body) bool { _, ok := b.(DriveEnded); return ok })
-}
-
-// deadline names what is left. Nothing new begins after it.
-func (d *decider) deadline() {
-	var left []Left
-	for _, k := range sortedKeys(d.s.Items) {
-		if it := d.s.Items[k]; it.Open() {
-			left = append(left, Left{Key: k, Class: it.Class, Owner: it.Owner, Step: it.Step, Reason: it.Reason})
-		}
-	}
-	for _, is := range d.v.Issues {
-		if !slices.ContainsFunc(left, func(l Left) bool { return l.Key == is.Key && !is.Key.IsZero() }) {
-			left = append(left, Left{Key: is.Key, Reason: fleet.Because("issue", "check", is.Check, "detail", is.Detail)})
-		}
-	}
-	ev := DriveDeadline{Left: left}
-	if d.v.Source.Facts.Status != fleet.OK {
-		ev.Age = "the host can't be read: this is what was last known"
-		if at := d.s.LastAt; !at.IsZero() {
-			ev.Age += ", " + d.now.Sub(at).Round(time.Second).String() + " old"
-		}
-	}
-	d.emit(ev)
-	d.phase(DeadlineReached, fleet.Reason{}, d.v.Issues)
-}
-
-func sortedKeys(m map[fleet.Key]Item) []fleet.Key {
-	keys := make([]fleet.Key, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, fleet.Key.Compare)
-	return keys
-}
-
-func stamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }

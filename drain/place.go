@@ -29,7 +29,7 @@ func (d *decider) place(it Item) (fleet.HostID, string) {
 			refused = t.Host.ID.Name() + ": it already receives as many moves as it may"
 			continue
 		}
-		failed := it.Target == t.Host.ID && !it.RetryAt.IsZero()
+		failed := it.Target == t.Host.ID // it was tried there, and is being placed anew
 		fit = append(fit, candidate{t.Host.ID, failed, d.inbound[t.Host.ID], load(t)})
 	}
 	if len(fit) == 0 {

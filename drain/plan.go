@@ -54,6 +54,13 @@ func MakePlan(v View, p Policy, deadline time.Time, purpose fleet.Purpose, now t
 	if h := facts.Holds.Drain; h != nil {
 		plan.Blocks = append(plan.Blocks, "drain "+h.Drain+" of "+h.Who+" holds the host already (journal "+h.Journal+")")
 	}
+	switch {
+	case v.SelfClaims:
+	case v.Source.Claims.Status != fleet.OK:
+		plan.Blocks = append(plan.Blocks, "the control plane can't be read: "+v.Source.Claims.Error)
+	case !v.Source.Stable:
+		plan.Blocks = append(plan.Blocks, "two readings of the claims do not agree yet: orphans and ghosts are only suspected")
+	}
 	d := &decider{v: v, p: p, now: now, facts: facts, inbound: map[fleet.HostID]int{}, s: State{Deadline: deadline}}
 	for _, f := range v.Source.Findings {
 		if d.subject(f) {
@@ -73,34 +80,16 @@ func MakePlan(v View, p Policy, deadline time.Time, purpose fleet.Purpose, now t
 
 func (d *decider) planned(f fleet.Finding) PlanItem {
 	found := Classify(f, d.v.Source.Host, d.p)
-	found.MayDie = mayDie(found, d.s.Deadline)
+	found.MayDie = mayDie(found)
 	it := PlanItem{Found: found}
-	grace := found.Budget.Grace
 	switch found.Class {
 	case fleet.Ephemeral:
-		it.Strategy, it.GoneBy = "let it expire", found.Expires
-		if found.MayDie {
-			it.Strategy, it.GoneBy = "escalate before the deadline", d.s.Deadline.Add(-d.p.Margin)
-		}
+		d.planExpiry(&it)
 	case fleet.Stateless:
-		it.Strategy = "start elsewhere, flip, stop"
-		if found.Start == "" || found.Health == "" {
-			it.Reason = fleet.Because(WaitNoCommand, "what", map[bool]string{true: "start", false: "health"}[found.Start == ""])
-			break
-		}
-		target, why := d.place(Item{Found: found})
-		if target == "" {
-			it.Reason = fleet.Because(WaitNoTarget, "why", why)
-			break
-		}
-		d.inbound[target]++
-		it.Target, it.GoneBy = target, d.now.Add(found.Budget.Move)
+		d.planMove(&it)
 	case fleet.Stuck:
-		it.Strategy, it.GoneBy = "notice, TERM, grace, TERM, KILL", d.now.Add(d.p.escalation(grace))
-		if it.GoneBy.After(d.s.Deadline.Add(d.p.Margin)) {
-			it.Reason = fleet.Because(WaitNoTime, "needs", d.p.escalation(grace).String(), "has", d.s.Deadline.Sub(d.now).Round(time.Second).String())
-			it.GoneBy = time.Time{}
-		}
+		it.Strategy = "notice, TERM, grace, TERM, KILL"
+		it.GoneBy, it.Reason = d.planEscalation(it.Budget.Grace, d.now)
 	case fleet.Pausable:
 		it.Strategy, it.Reason = "snapshot, ship, restore", fleet.Because(WaitNoStrategy, "class", string(found.Class))
 	case fleet.Durable:
@@ -108,7 +97,50 @@ func (d *decider) planned(f fleet.Finding) PlanItem {
 	default:
 		it.Strategy, it.Reason = "a person decides", fleet.Because(WaitUnclassified, "verdict", string(found.Verdict))
 	}
+	if found.Phase == fleet.AtRest {
+		it.MayDie, it.GoneBy, it.Target = false, time.Time{}, ""
+		it.Strategy, it.Reason = "a person decides", restReason(found.Class)
+	}
 	return it
+}
+
+func (d *decider) planExpiry(it *PlanItem) {
+	if it.Expires.After(d.now) && !it.Expires.After(d.s.Deadline) {
+		it.Strategy, it.GoneBy = "let it expire", it.Expires
+		return
+	}
+	it.Strategy = "escalate before the deadline"
+	begin := d.p.lastStart(d.s.Deadline, it.Budget.Grace)
+	if begin.Before(d.now) {
+		begin = d.now
+	}
+	it.GoneBy, it.Reason = d.planEscalation(it.Budget.Grace, begin)
+}
+
+func (d *decider) planMove(it *PlanItem) {
+	it.Strategy = "start elsewhere, flip, stop"
+	if what := missingCommand(it.Found); what != "" {
+		it.Reason = fleet.Because(WaitNoCommand, "what", what)
+		return
+	}
+	target, why := d.place(Item{Found: it.Found})
+	if target == "" {
+		it.Reason = fleet.Because(WaitNoTarget, "why", why)
+		return
+	}
+	d.inbound[target]++
+	it.Target, it.GoneBy = target, d.now.Add(it.Budget.Move)
+}
+
+// planEscalation says when an escalation that begins at a time is over, or that
+// it can't be before the deadline.
+func (d *decider) planEscalation(grace time.Duration, begin time.Time) (time.Time, fleet.Reason) {
+	need := d.p.escalation(grace)
+	over := begin.Add(need - d.p.Margin)
+	if over.After(d.s.Deadline) {
+		return time.Time{}, fleet.Because(WaitNoTime, "needs", need.String(), "has", d.s.Deadline.Sub(d.now).Round(time.Second).String())
+	}
+	return over, fleet.Reason{}
 }
 
 // expected is when the last item should be gone; zero if any has no such time.

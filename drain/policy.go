@@ -38,7 +38,7 @@ func DefaultPolicy() Policy {
 		},
 		Notice:         time.Minute,
 		TermGap:        30 * time.Second,
-		Margin:         15 * time.Second,
+		Margin:         30 * time.Second,
 		CacheWindow:    35 * time.Second,
 		Transient:      10 * time.Second,
 		HealthEvery:    2 * time.Second,

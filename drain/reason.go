@@ -33,13 +33,18 @@ const (
 	WaitRebooted     = "rebooted"      // boot
 	WaitPlane        = "plane"         // detail: the claims can't be read
 	WaitHold         = "hold"          // what: the hold that is missing
+	WaitSurvived     = "survived"      // since: KILL was sent, and it is still there
+	WaitArrived      = "arrived"       // found in the moment of the deadline
+	WaitNewer        = "newer"         // kind: an event that this program can't read
+	WaitNoProcess    = "no_process"    // there is no process to signal
 )
 
 // NeedsPerson reports whether a reason goes away only when somebody acts.
 func NeedsPerson(code string) bool {
 	switch code {
 	case WaitUnclassified, WaitNoStrategy, WaitNoCommand, WaitNoReceiver, WaitNoTime,
-		WaitNotPlanned, WaitOtherMachine, WaitBlind, WaitRebooted, WaitHeld:
+		WaitNotPlanned, WaitOtherMachine, WaitBlind, WaitRebooted, WaitHeld,
+		WaitHold, WaitSurvived, WaitNewer, WaitNoProcess:
 		return true
 	}
 	return false

@@ -45,21 +45,28 @@ const (
 // State is one drain as its events say. It is a value: Apply returns a new one
 // and never changes what it was given.
 type State struct {
-	Drain    string        `json:"drain"`
-	Host     fleet.HostID  `json:"host"`
-	Machine  string        `json:"machine,omitempty"`
-	Boot     string        `json:"boot,omitempty"`
-	Phase    Phase         `json:"phase"`
-	For      fleet.Purpose `json:"for,omitempty"`
-	Evacuate bool          `json:"evacuate,omitempty"`
-	Reason   string        `json:"reason,omitempty"`
-	By       Actor         `json:"by"`
-	Started  time.Time     `json:"started"`
-	Deadline time.Time     `json:"deadline"`
-	Epoch    uint64        `json:"epoch"`
-	Driver   string        `json:"driver,omitempty"` // empty while nobody drives
-	Since    time.Time     `json:"since,omitzero"`   // of the phase
-	First    bool          `json:"first,omitempty"`  // the first inventory has been taken
+	Drain        string        `json:"drain"`
+	Host         fleet.HostID  `json:"host"`
+	Machine      string        `json:"machine,omitempty"`
+	Boot         string        `json:"boot,omitempty"`
+	Phase        Phase         `json:"phase"`
+	For          fleet.Purpose `json:"for,omitempty"`
+	Evacuate     bool          `json:"evacuate,omitempty"`
+	Reason       string        `json:"reason,omitempty"`
+	By           Actor         `json:"by"`
+	Started      time.Time     `json:"started"`
+	Deadline     time.Time     `json:"deadline"`
+	Epoch        uint64        `json:"epoch"`
+	Driver       string        `json:"driver,omitempty"`   // empty while nobody drives
+	Since        time.Time     `json:"since,omitzero"`     // of the phase
+	First        bool          `json:"first,omitempty"`    // the first inventory has been taken
+	Seen         time.Time     `json:"seen,omitzero"`      // the host's time of the first reading in which nothing was left; gone with the next act or arrival
+	Proved       bool          `json:"proved,omitempty"`   // the cordon has taken, at plane and host
+	CordonAt     time.Time     `json:"cordon_at,omitzero"` // of the last answer to an act that asks for both holds
+	CordonFailed bool          `json:"cordon_failed,omitempty"`
+	PersonAt     time.Time     `json:"person_at,omitzero"`
+	Newer        string        `json:"newer,omitempty"` // an event that this program can't read: it does not drive on
+	Round        int           `json:"round,omitempty"` // how often the drain was lifted and begun anew under its id
 
 	Items    map[fleet.Key]Item   `json:"items,omitempty"`
 	Open     map[string]Act       `json:"open,omitempty"` // intents without an outcome
@@ -70,6 +77,7 @@ type State struct {
 	MayDie   map[fleet.Key]bool   `json:"may_die,omitempty"`
 	Lost     []LostItem           `json:"lost,omitempty"`
 	Accepted map[fleet.Key]string `json:"accepted,omitempty"` // exceptions for the gate, with their reasons
+	Early    []Event              `json:"early,omitempty"`    // asks about workloads that have not been found yet
 
 	Num    uint64    `json:"num"`              // last event of the stream that was folded
 	LastAt time.Time `json:"last_at,omitzero"` // time of the last event of this drain
@@ -90,21 +98,29 @@ type Item struct {
 	FirstAct time.Time    `json:"first_act,omitzero"` // the move budget runs from here
 	Target   fleet.HostID `json:"target,omitempty"`
 
-	Escalated string    `json:"escalated,omitempty"` // who asked for it, by name
-	NoticeAt  time.Time `json:"notice_at,omitzero"`
-	Accepted  bool      `json:"accepted,omitempty"` // a receiver took the notice
+	// The replacement belongs to the workload: these survive a restart of it.
 	StartedAt time.Time `json:"started_at,omitzero"`
 	HealthyAt time.Time `json:"healthy_at,omitzero"`
 	FlippedAt time.Time `json:"flipped_at,omitzero"`
-	TermAt    time.Time `json:"term_at,omitzero"`
-	Term2At   time.Time `json:"term2_at,omitzero"`
-	RecordAt  time.Time `json:"record_at,omitzero"`
-	Record    string    `json:"record,omitempty"` // id of the recording event
-	KillAt    time.Time `json:"kill_at,omitzero"`
+
+	// The escalation belongs to one incarnation: a new one begins with nothing.
+	Escalated   string      `json:"escalated,omitempty"` // who asked for it, by name
+	EscalatedAt time.Time   `json:"escalated_at,omitzero"`
+	NoticeAt    time.Time   `json:"notice_at,omitzero"`
+	Accepted    bool        `json:"accepted,omitempty"` // a receiver took the notice
+	AcceptedAt  time.Time   `json:"accepted_at,omitzero"`
+	TermAt      time.Time   `json:"term_at,omitzero"`
+	Term2At     time.Time   `json:"term2_at,omitzero"`
+	RecordAt    time.Time   `json:"record_at,omitzero"`
+	Record      string      `json:"record,omitempty"`      // id of the recording event
+	RecordRuns  []fleet.Run `json:"record_runs,omitempty"` // what it names, and so all that may be killed
+	KillAt      time.Time   `json:"kill_at,omitzero"`
+	SignalAt    time.Time   `json:"signal_at,omitzero"` // a signal of ours has reached it, or may have
 
 	MissingAt time.Time    `json:"missing_at,omitzero"`
 	RetryAt   time.Time    `json:"retry_at,omitzero"` // not before
-	Tries     map[Step]int `json:"tries,omitempty"`   // acts begun, for their ids
+	Fails     int          `json:"fails,omitempty"`   // in a row, of the step that failed last
+	Tries     map[Step]int `json:"tries,omitempty"`   // acts begun, for their ids: never starts again
 	End       End          `json:"end,omitempty"`
 	EndBy     string       `json:"end_by,omitempty"`
 	EndAt     time.Time    `json:"end_at,omitzero"`
@@ -118,6 +134,10 @@ type LostItem struct {
 	How   string    `json:"how"`
 	At    time.Time `json:"at"`
 }
+
+// Replaced reports whether its claim has moved to a replacement, or may have:
+// from then on nobody claims the old copy, and that is our own doing.
+func (i Item) Replaced() bool { return !i.FlippedAt.IsZero() || i.Tries[StepFlip] > 0 }
 
 // Open reports whether the item is still on the host as far as is known.
 func (i Item) Open() bool { return i.End == "" }

@@ -1,0 +1,99 @@
+package drain
+
+import (
+	"strconv"
+	"time"
+
+	"ebb/fleet"
+)
+
+// redeploy starts a replacement elsewhere and stops the old one only once the
+// new one answers.
+func (d *decider) redeploy(it Item) {
+	what := missingCommand(it.Found)
+	switch {
+	case d.busy(it.Key):
+	case what != "" && it.FlippedAt.IsZero():
+		d.because(it, fleet.Because(WaitNoCommand, "what", what))
+	case it.StartedAt.IsZero():
+		d.start(it)
+	case it.HealthyAt.IsZero() && what == "":
+		d.health(it)
+	case it.FlippedAt.IsZero():
+		if d.delayed(it) {
+			return
+		}
+		d.act(it, Act{Kind: ActFlip, Step: StepFlip, Target: it.Target})
+		d.because(it, fleet.Because(WaitFlip, "target", it.Target.Name()))
+	case it.MissingAt.IsZero():
+		d.retire(it)
+	}
+}
+
+func missingCommand(f Found) string {
+	switch {
+	case f.Start == "":
+		return "start"
+	case f.Health == "":
+		return "health"
+	}
+	return ""
+}
+
+func (d *decider) start(it Item) {
+	if d.delayed(it) {
+		return
+	}
+	if d.moving >= d.p.MovesPerHost {
+		d.because(it, fleet.Because(WaitTurn, "limit", strconv.Itoa(d.p.MovesPerHost), "running", strconv.Itoa(d.moving)))
+		return
+	}
+	target, why := d.place(it)
+	if target == "" {
+		d.because(it, fleet.Because(WaitNoTarget, "why", why))
+		return
+	}
+	d.moving++
+	d.inbound[target]++
+	d.act(it, Act{Kind: ActExec, Step: StepStart, Target: target, Exec: it.Start})
+	d.because(it, fleet.Because(WaitStarting, "target", target.Name()))
+}
+
+// health asks the replacement whether it answers, less often the longer it does
+// not. What it last said stays the reason.
+func (d *decider) health(it Item) {
+	every := d.p.HealthEvery * time.Duration(min(max(it.Fails, 1), 5))
+	if ready := it.RetryAt.Add(every); !it.RetryAt.IsZero() && d.now.Before(ready) {
+		d.wake(ready)
+		return
+	}
+	d.act(it, Act{Kind: ActExec, Step: StepHealth, Target: it.Target, Exec: it.Health})
+	if it.Reason.Code != WaitFailed || it.Reason.Args["step"] != string(StepHealth) {
+		d.because(it, fleet.Because(WaitHealth, "target", it.Target.Name()))
+	}
+}
+
+// retire stops an old copy whose replacement answers: it is asked with TERM at
+// once, since nobody uses it any more. Only one that does not go, and that the
+// plan lists, is escalated, from the notice on and in time for the deadline.
+func (d *decider) retire(it Item) {
+	if !it.NoticeAt.IsZero() {
+		d.escalate(it, "plan", false)
+		return
+	}
+	if it.TermAt.IsZero() {
+		d.term(it, StepTerm)
+		return
+	}
+	if end := it.TermAt.Add(d.grace(it)); d.now.Before(end) {
+		d.because(it, fleet.Because(WaitGrace, "until", stamp(end)))
+		d.wake(end)
+		return
+	}
+	if start := d.p.lastStart(d.s.Deadline, d.grace(it)); d.now.Before(start) {
+		d.because(it, fleet.Because(WaitOutlives, "expires", "", "escalates", stamp(start)))
+		d.wake(start)
+		return
+	}
+	d.escalate(it, "plan", false)
+}
