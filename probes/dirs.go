@@ -15,12 +15,13 @@ import (
 	"ebb/fleet"
 )
 
-// Names that are in such directories without belonging to a workload: what
-// cleaning has moved aside, and what a file system has at its root.
-const (
-	AsidePrefix = ".ebb-"
-	lostFound   = "lost+found"
-)
+// AsidePrefix begins the names under which cleaning moves directories aside
+// before it removes them. One that stays was not removed, and still is there:
+// it is told, as nobody's.
+const AsidePrefix = ".ebb-"
+
+// lostFound is what a file system has at its root.
+const lostFound = "lost+found"
 
 func dirSource(rules []fleet.DirRule) string {
 	if len(rules) == 0 {
@@ -55,15 +56,17 @@ func readDirs(root Root, rules []fleet.DirRule) ([]fleet.Resource, error) {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b fleet.Resource) int { return a.Key.Compare(b.Key) })
-	return list, nil
+	// Two rules may name one directory; the first that names an entry has it.
+	slices.SortStableFunc(list, func(a, b fleet.Resource) int { return a.Key.Compare(b.Key) })
+	return slices.CompactFunc(list, func(a, b fleet.Resource) bool { return a.Key == b.Key }), nil
 }
 
 // readDir looks at one entry. Files and links count too: whatever lies there is
 // somebody's.
 func readDir(root Root, rule fleet.DirRule, e fs.DirEntry) (fleet.Resource, bool, error) {
 	id, ok := strings.CutPrefix(e.Name(), rule.Prefix)
-	if !ok || id == "" || e.Name() == lostFound || strings.HasPrefix(e.Name(), AsidePrefix) {
+	aside := strings.HasPrefix(e.Name(), AsidePrefix)
+	if !aside && (!ok || id == "" || e.Name() == lostFound) {
 		return fleet.Resource{}, false, nil
 	}
 	path := filepath.Join(rule.Path, e.Name())
@@ -79,6 +82,9 @@ func readDir(root Root, rule fleet.DirRule, e fs.DirEntry) (fleet.Resource, bool
 		Identity: dirIdentity(st),
 		Owner:    fleet.Key{Kind: rule.Kind, ID: textOf(id)},
 		Since:    born(st),
+	}
+	if aside {
+		res.Owner, res.Detail = fleet.Key{}, "moved aside by cleaning, and not removed"
 	}
 	if !e.IsDir() {
 		res.Detail = "not a directory: " + e.Type().String()

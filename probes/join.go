@@ -33,7 +33,7 @@ func (p *Prober) join(r raw) Scan {
 		return s
 	}
 	w.table = &t
-	err := w.attribute()
+	err := errors.Join(checkPresets(p.cfg.Presets), w.attribute())
 	s.Workloads = w.readWorkloads(p.workloadSource(), r, err)
 	s.Netns = w.joinNetns(r.netns, t, p.cfg.Root)
 	s.Loops = w.joinLoops(r.loops, p.system)

@@ -18,6 +18,7 @@ const (
 	PresetManifest    = "manifest"    // a directory of small TOML files, see fleet.Manifest
 	PresetFirecracker = "firecracker" // exe firecracker, the id after --id
 	PresetSystemd     = "systemd"     // units that are not the host's own
+	PresetDocker      = "docker"      // cgroups of Docker's containers
 )
 
 // DefaultTimeout is how long one probe may take before it counts as failed.
@@ -67,6 +68,9 @@ func New(cfg Config) *Prober {
 	p := &Prober{cfg: cfg, pid: selfPID(cfg.Root), rules: slices.Clone(cfg.Workloads)}
 	if slices.Contains(cfg.Presets, PresetFirecracker) {
 		p.rules = append(p.rules, firecrackerRule())
+	}
+	if slices.Contains(cfg.Presets, PresetDocker) {
+		p.rules = append(p.rules, dockerRules()...)
 	}
 	p.system = newSystemRules(cfg.System, cfg.Self, p.helpers(), p.pid)
 	return p

@@ -182,32 +182,38 @@ func (rd *reader) process(pid int, cache map[int]cached, old func(stat) bool) (c
 	}
 	before, known := cache[pid]
 	known = known && before.stat.start == s.start
-	switch {
-	case known && (s.zombie() || s.headless):
-		// What it was can no longer be read, and is still worth telling.
-		before.stat = s
-		return before, true, nil
-	case known && before.settled && before.stat.image == s.image:
+	if known && (s.ending() || before.settled && before.stat.image == s.image) {
 		before.stat = s
 		return before, true, nil
 	}
 	c = cached{stat: s, mine: true, settled: old(s)}
-	if rd.root.Scope != "" {
-		argv, err := rd.argv(pid)
-		if c.mine = err == nil && slices.Contains(argv, rd.root.Scope); !c.mine {
-			return c, true, nil
-		}
-	}
-	if c.details, err = rd.details(s); err != nil {
+	if err := rd.fill(&c); err != nil {
 		return cached{}, false, err
 	}
-	// The details were read by pid: make sure that they are this process's.
+	// The details were read by pid: make sure that they are this process's, and
+	// that it did not end meanwhile. What it was before is still worth telling.
 	again, ok, err := rd.stat(pid)
 	if !ok || err != nil || again.start != s.start {
 		return cached{}, false, err
 	}
+	if known && again.ending() {
+		before.stat = again
+		return before, true, nil
+	}
 	c.settled = c.settled && again.image == s.image
 	return c, true, nil
+}
+
+// fill reads the details, if the process is this host's.
+func (rd *reader) fill(c *cached) (err error) {
+	if rd.root.Scope != "" {
+		argv, err := rd.argv(rd.dir(c.stat))
+		if c.mine = err == nil && slices.Contains(argv, rd.root.Scope); !c.mine {
+			return nil
+		}
+	}
+	c.details, err = rd.details(c.stat)
+	return err
 }
 
 func (rd *reader) stat(pid int) (s stat, ok bool, err error) {
@@ -228,8 +234,27 @@ func (rd *reader) stat(pid int) (s stat, ok bool, err error) {
 	return s, true, nil
 }
 
-func (rd *reader) argv(pid int) ([]string, error) {
-	b, err := readSmall(rd.root.proc(strconv.Itoa(pid), "cmdline"), &rd.buf)
+// dir is where a process's details are. Those of one whose first thread has
+// ended are with the others.
+func (rd *reader) dir(s stat) string {
+	dir := rd.root.proc(strconv.Itoa(s.pid))
+	if !s.headless {
+		return dir
+	}
+	tasks, err := listPIDs(filepath.Join(dir, "task"))
+	if err != nil {
+		return dir
+	}
+	for _, tid := range tasks {
+		if tid != s.pid {
+			return filepath.Join(dir, "task", strconv.Itoa(tid))
+		}
+	}
+	return dir
+}
+
+func (rd *reader) argv(dir string) ([]string, error) {
+	b, err := readSmall(filepath.Join(dir, "cmdline"), &rd.buf)
 	if err != nil || len(b) == 0 {
 		return nil, err
 	}
@@ -251,8 +276,8 @@ func splitNul(b []byte) []string {
 func (rd *reader) details(s stat) (details, error) {
 	var d details
 	var err error
-	dir := rd.root.proc(strconv.Itoa(s.pid))
-	if d.argv, err = rd.argv(s.pid); err != nil && !vanished(err) {
+	dir := rd.dir(s)
+	if d.argv, err = rd.argv(dir); err != nil && !vanished(err) {
 		return d, err
 	}
 	if b, err := readSmall(filepath.Join(dir, "cgroup"), &rd.buf); err == nil {
@@ -383,7 +408,7 @@ func (p *Prober) differs(last map[int]cached) (bool, error) {
 		if known && before.mine && before.stat.start == s.start {
 			return true, nil
 		}
-		argv, err := rd.argv(pid)
+		argv, err := rd.argv(rd.dir(s))
 		if err == nil && slices.Contains(argv, p.cfg.Scope) {
 			return true, nil
 		}

@@ -204,7 +204,7 @@ func TestDirs(t *testing.T) {
 	tr.write("var/lib/vms/vm-file", "")
 	tr.write("srv/jobs/"+AsidePrefix+"old/x", "")
 	tr.write("srv/jobs/j\xff\n1/x", "")
-	cfg := Config{Dirs: []fleet.DirRule{{Path: "/var/lib/vms", Kind: "sandbox", Prefix: "vm-"}, {Path: "/srv/jobs", Kind: "job"}}}
+	cfg := Config{Dirs: []fleet.DirRule{{Path: "/var/lib/vms", Kind: "sandbox", Prefix: "vm-"}, {Path: "/srv/jobs", Kind: "job"}, {Path: "/srv/jobs", Kind: "twice"}}}
 	s := tr.scan(cfg)
 	var got []string
 	for _, r := range need(t, s.Dirs) {
@@ -213,7 +213,7 @@ func TestDirs(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	want := []string{`"/srv/jobs/j\\xff\n1" of "job/j\\xff\n1"`, `"/var/lib/vms/vm-0" of "sandbox/0"`, `"/var/lib/vms/vm-0-extra" of "sandbox/0-extra"`, `"/var/lib/vms/vm-file" of "sandbox/file"`}
+	want := []string{`"/srv/jobs/.ebb-old" of "/"`, `"/srv/jobs/j\\xff\n1" of "job/j\\xff\n1"`, `"/var/lib/vms/vm-0" of "sandbox/0"`, `"/var/lib/vms/vm-0-extra" of "sandbox/0-extra"`, `"/var/lib/vms/vm-file" of "sandbox/file"`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}

@@ -19,6 +19,28 @@ func firecrackerRule() fleet.WorkloadRule {
 	}
 }
 
+// dockerRules are the preset "docker": a container is what is in its cgroup,
+// which is a scope where systemd keeps the tree, and docker/ID where it doesn't.
+func dockerRules() []fleet.WorkloadRule {
+	return []fleet.WorkloadRule{
+		{Name: PresetDocker, Kind: "container", ID: fleet.IDRule{Cgroup: "docker-"}},
+		{Name: PresetDocker, Kind: "container", ID: fleet.IDRule{Cgroup: "docker/"}},
+	}
+}
+
+// checkPresets refuses a preset that is not known here: what it was to find
+// would go unnoticed.
+func checkPresets(presets []string) error {
+	for _, p := range presets {
+		switch p {
+		case PresetManifest, PresetFirecracker, PresetSystemd, PresetDocker:
+		default:
+			return fmt.Errorf("preset %q is not known", p)
+		}
+	}
+	return nil
+}
+
 // checkRules says what is wrong with rules that can't be followed.
 func checkRules(rules []fleet.WorkloadRule) error {
 	for i, r := range rules {
@@ -115,13 +137,21 @@ func argPrefixed(argv []string, prefix string) string {
 	return ""
 }
 
+// elementPrefixed takes what follows a prefix that stands at the beginning of a
+// path element, to the element's end. The prefix may span elements: "docker/".
 func elementPrefixed(cgroup, prefix string) string {
-	for elem := range strings.SplitSeq(cgroup, "/") {
-		rest, ok := strings.CutPrefix(elem, prefix)
-		rest = strings.TrimSuffix(strings.TrimSuffix(rest, ".scope"), ".service")
-		if ok && rest != "" {
-			return rest
+	for i := strings.IndexByte(cgroup, '/'); i >= 0; {
+		rest, ok := strings.CutPrefix(cgroup[i+1:], prefix)
+		id, _, _ := strings.Cut(rest, "/")
+		id = strings.TrimSuffix(strings.TrimSuffix(id, ".scope"), ".service")
+		if ok && id != "" {
+			return id
 		}
+		next := strings.IndexByte(cgroup[i+1:], '/')
+		if next < 0 {
+			break
+		}
+		i += 1 + next
 	}
 	return ""
 }

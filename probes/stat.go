@@ -10,6 +10,7 @@ import (
 
 // Bits of the flags in /proc/PID/stat.
 const (
+	flagEnding = 0x00000004 // PF_EXITING
 	flagForked = 0x00000040 // PF_FORKNOEXEC: still runs what its parent ran
 	flagKernel = 0x00200000 // PF_KTHREAD
 )
@@ -40,6 +41,10 @@ type image struct {
 
 func (s stat) zombie() bool { return (s.state == 'Z' || s.state == 'X') && !s.headless }
 func (s stat) kernel() bool { return s.flags&flagKernel != 0 }
+
+// ending reports whether what the process ran is gone, or about to be: its
+// arguments and its executable can no longer be read.
+func (s stat) ending() bool { return s.zombie() || s.headless || s.flags&flagEnding != 0 }
 
 // letter is the state as it is told. The kernel calls a process whose first
 // thread has ended a zombie though it lives, so that one sleeps.

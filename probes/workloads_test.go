@@ -35,6 +35,8 @@ func TestIDs(t *testing.T) {
 		{fleet.IDRule{Prefix: "vm="}, p("fc", "vm="), ""},
 		{fleet.IDRule{Cgroup: "docker-"}, p("fc"), "4f2a"},
 		{fleet.IDRule{Cgroup: "crio-"}, p("fc"), ""},
+		{fleet.IDRule{Cgroup: "ocker-"}, p("fc"), ""},
+		{fleet.IDRule{Cgroup: "system.slice/docker-"}, p("fc"), "4f2a"},
 		{fleet.IDRule{Env: "VM"}, p("fc"), "e1"},
 		{fleet.IDRule{Env: "V"}, p("fc"), ""},
 	} {
@@ -352,6 +354,25 @@ func TestUnits(t *testing.T) {
 	if p := byPID(t, s, 70); !p.Owner.IsZero() {
 		t.Errorf("the daemon belongs to %v", p.Owner)
 	}
+}
+
+func TestDockerPreset(t *testing.T) {
+	tr := newTree(t)
+	tr.process(fake{pid: 40, exe: "/usr/bin/dockerd", cgroup: "/system.slice/docker.service"})
+	tr.process(fake{pid: 50, ppid: 40, exe: "/app", cgroup: "/system.slice/docker-4f2a.scope"})
+	tr.process(fake{pid: 51, ppid: 40, exe: "/usr/sbin/sshd", cgroup: "/system.slice/docker-4f2a.scope", pidns: 1}) // docker exec
+	tr.process(fake{pid: 60, ppid: 40, exe: "/app", cgroup: "/docker/77ab/init"})
+	s := tr.scan(Config{Presets: []string{PresetDocker, PresetSystemd}})
+	if got := keys(s); fmt.Sprint(got) != "[container/4f2a container/77ab unit/docker.service]" {
+		t.Fatalf("workloads %v", got)
+	}
+	if w := byKey(t, s, "container", "4f2a"); w.Run.PID != 50 || !slices.Equal(pids(w.Runs), []int{50, 51}) {
+		t.Errorf("got %+v", w)
+	}
+}
+
+func TestUnknownPreset(t *testing.T) {
+	mustFail(t, newTree(t).scan(Config{Presets: []string{"podmen"}}).Workloads, "podmen")
 }
 
 func TestKeep(t *testing.T) {
