@@ -1,21 +1,15 @@
 package sshlink
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
 )
 
 func output(t *testing.T, c *Conn, command string) (string, error) {
@@ -238,6 +232,23 @@ func TestRealDefaultLimits(t *testing.T) {
 	}
 }
 
+// Even at sshd's very limit a session that has ended makes room for the next.
+func TestRealSessionsOneAfterAnother(t *testing.T) {
+	c := newClient(t)
+	s := startSSHD(t, sshdSpec{authorized: c.signer.PublicKey()})
+	p := c.pool(t, "", s.line(t, 0, s.name()), Options{Sessions: 10})
+	conn := mustConn(t, p, s.address())
+	var wg sync.WaitGroup
+	for range 80 {
+		wg.Go(func() {
+			if _, err := output(t, conn, "true"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 func TestRealSessionRefused(t *testing.T) {
 	c := newClient(t)
 	s := startSSHD(t, sshdSpec{authorized: c.signer.PublicKey(), config: "MaxSessions 1\n"})
@@ -253,276 +264,6 @@ func TestRealSessionRefused(t *testing.T) {
 	if !errors.As(err, &refused) || !strings.Contains(refused.Hint(), "MaxSessions") {
 		t.Errorf("second session: %v", err)
 	}
-}
-
-func TestRealHostKeys(t *testing.T) {
-	c := newClient(t)
-	s := startSSHD(t, sshdSpec{authorized: c.signer.PublicKey(), types: []string{"ed25519", "ecdsa"}})
-	stranger := newSigner(t).PublicKey()
-	other := s.name() + " " + keyLine(stranger.Type(), stranger.Marshal()) + "\n"
-	hashed := writeFile(t, filepath.Join(t.TempDir(), "hashed"), s.line(t, 0, s.name()))
-	tool(t, "ssh-keygen", "-H", "-f", hashed)
-	hashedText, err := os.ReadFile(hashed)
-	if err != nil || !strings.HasPrefix(string(hashedText), "|1|") {
-		t.Fatalf("ssh-keygen -H: %q, %v", hashedText, err)
-	}
-	for name, tc := range map[string]struct {
-		known string
-		shows string // the type the server is made to show
-		err   any
-	}{
-		"ed25519 alone":   {known: s.line(t, 0, s.name()), shows: "ssh-ed25519"},
-		"ecdsa alone":     {known: s.line(t, 1, s.name()), shows: "ecdsa-sha2-nistp256"},
-		"hashed":          {known: string(hashedText), shows: "ssh-ed25519"},
-		"one of several":  {known: other + s.line(t, 0, s.name()), shows: "ssh-ed25519"},
-		"without port":    {known: s.line(t, 0, "127.0.0.1"), shows: "ssh-ed25519"},
-		"any host":        {known: s.line(t, 1, "*"), shows: "ecdsa-sha2-nistp256"},
-		"unknown":         {known: "", err: new(*UnknownHostKeyError)},
-		"another's":       {known: s.line(t, 0, "[127.0.0.1]:1"), err: new(*UnknownHostKeyError)},
-		"changed":         {known: "\n" + other, err: new(*ChangedHostKeyError)},
-		"revoked":         {known: s.line(t, 0, s.name()) + s.line(t, 0, "@revoked *"), err: new(*RevokedHostKeyError)},
-		"other revoked":   {known: s.line(t, 0, s.name()) + s.line(t, 1, "@revoked *"), shows: "ssh-ed25519"},
-		"revoked, hashed": {known: string(hashedText) + "@revoked " + string(hashedText), err: new(*RevokedHostKeyError)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := c.pool(t, "", tc.known, Options{})
-			conn, err := p.Conn(testContext(t), s.address())
-			if tc.err == nil {
-				if err != nil || conn.HostKey().Type() != tc.shows {
-					t.Fatalf("got %v", err)
-				}
-				return
-			}
-			if !errors.As(err, tc.err) {
-				t.Fatalf("got %v, want %T", err, tc.err)
-			}
-			if Hint(err) == "" {
-				t.Error("no hint")
-			}
-			var changed *ChangedHostKeyError
-			if errors.As(err, &changed) {
-				where := filepath.Join(c.home, ".ssh", "known_hosts") + ":2"
-				for _, part := range []string{where, changed.Fingerprint(), Fingerprint(stranger)} {
-					if !strings.Contains(err.Error(), part) {
-						t.Errorf("%v does not say %s", err, part)
-					}
-				}
-			}
-		})
-	}
-}
-
-// What the hint says to type must do.
-func TestRealHintForUnknownKey(t *testing.T) {
-	c := newClient(t)
-	s := startSSHD(t, sshdSpec{authorized: c.signer.PublicKey()})
-	p := c.pool(t, "", "", Options{})
-	_, err := p.Conn(testContext(t), s.address())
-	hint := Hint(err)
-	_, command, ok := strings.Cut(hint, "if they are the same: ")
-	if !ok {
-		t.Fatalf("hint %q", hint)
-	}
-	tool(t, "sh", "-c", command)
-	if err := p.Retry(s.address()); err != nil {
-		t.Fatal(err)
-	}
-	mustConn(t, p, s.address())
-}
-
-func TestRealHostCertificates(t *testing.T) {
-	c := newClient(t)
-	ca, caSigner := writeKey(t, filepath.Join(t.TempDir(), "ca"), "")
-	certified := func(args ...string) *sshd {
-		return startSSHD(t, sshdSpec{authorized: c.signer.PublicKey(), config: "HostCertificate DIR/host_ed25519-cert.pub\n",
-			prepare: func(_, key string) {
-				tool(t, "ssh-keygen", append(append([]string{"-q", "-s", ca, "-I", "host", "-h"}, args...), key+".pub")...)
-			}})
-	}
-	good := certified("-n", "gpu-7.internal,gpu-8.*")
-	old := certified("-n", "gpu-7.internal", "-V", "-2h:-1h")
-	authority := func(marker, hosts string) string {
-		return marker + " " + hosts + " " + keyLine("ssh-ed25519", caSigner.PublicKey().Marshal()) + "\n"
-	}
-	byCA := authority("@cert-authority", "*")
-	for name, tc := range map[string]struct {
-		server *sshd
-		alias  string
-		known  string
-		err    any
-	}{
-		"accepted":           {good, "gpu-7.internal", byCA, nil},
-		"principal pattern":  {good, "gpu-8.internal", byCA, nil},
-		"authority's hosts":  {good, "gpu-7.internal", authority("@cert-authority", "db-*"), new(*UnknownHostKeyError)},
-		"another name":       {good, "gpu-9.internal", byCA, new(*HostCertificateError)},
-		"expired":            {old, "gpu-7.internal", byCA, new(*HostCertificateError)},
-		"expired, key known": {old, "gpu-7.internal", byCA + old.line(t, 0, "gpu-7.internal"), nil},
-		"no authority":       {good, "gpu-7.internal", "", new(*UnknownHostKeyError)},
-		"authority revoked":  {good, "gpu-7.internal", byCA + authority("@revoked", "*"), new(*RevokedHostKeyError)},
-		"key revoked":        {good, "gpu-7.internal", byCA + good.line(t, 0, "@revoked *"), new(*RevokedHostKeyError)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := c.pool(t, "HostKeyAlias "+tc.alias+"\n", tc.known, Options{})
-			conn, err := p.Conn(testContext(t), tc.server.address())
-			if tc.err == nil {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !strings.HasSuffix(tc.server.line(t, 0, "x"), keyLine("ssh-ed25519", conn.HostKey().Marshal())+"\n") {
-					t.Error("HostKey is not the key inside the certificate")
-				}
-				return
-			}
-			if !errors.As(err, tc.err) || Hint(err) == "" {
-				t.Fatalf("got %v, want %T", err, tc.err)
-			}
-		})
-	}
-}
-
-// serveAgent is a real agent on a real socket, in this process.
-func serveAgent(t *testing.T, keys ...agent.AddedKey) string {
-	t.Helper()
-	ring := agent.NewKeyring()
-	for _, k := range keys {
-		if err := ring.Add(k); err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir, err := os.MkdirTemp("", "agent") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() { _ = agent.ServeAgent(ring, conn); conn.Close() })
-		}
-	})
-	t.Cleanup(func() { l.Close(); wg.Wait(); os.RemoveAll(dir) })
-	return socket
-}
-
-func rawKey(t *testing.T, file, passphrase string) any {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var key any
-	if passphrase == "" {
-		key, err = ssh.ParseRawPrivateKey(text)
-	} else {
-		key, err = ssh.ParseRawPrivateKeyWithPassphrase(text, []byte(passphrase))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func TestRealAuthentication(t *testing.T) {
-	c := newClient(t)
-	dir := t.TempDir()
-	userCA, _ := writeKey(t, filepath.Join(dir, "user_ca"), "")
-	locked, lockedSigner := writeKey(t, filepath.Join(dir, "locked"), "secret")
-	s := startSSHD(t, sshdSpec{authorized: lockedSigner.PublicKey(), config: "TrustedUserCAKeys " + userCA + ".pub\n"})
-	known := s.line(t, 0, s.name())
-	certified, _ := writeKey(t, filepath.Join(dir, "certified"), "")
-	tool(t, "ssh-keygen", "-q", "-s", userCA, "-I", "me", "-n", currentUser(t), certified+".pub")
-	open, _ := writeKey(t, filepath.Join(dir, "open"), "")
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
-
-	full := []agent.AddedKey{}
-	for range 8 {
-		other, _ := writeKey(t, filepath.Join(t.TempDir(), "other"), "")
-		full = append(full, agent.AddedKey{PrivateKey: rawKey(t, other, "")})
-	}
-	holder := agent.AddedKey{PrivateKey: rawKey(t, locked, "secret")}
-	for name, tc := range map[string]struct {
-		config string
-		keys   []agent.AddedKey // nil for no agent
-		says   []string         // nil if it works
-		hint   string
-	}{
-		"agent":                   {config: "", keys: []agent.AddedKey{holder}},
-		"encrypted, agent has it": {config: "IdentityFile " + locked, keys: append(full, holder)},
-		"only the public half":    {config: "IdentityFile " + locked + ".pub", keys: append(full, holder)},
-		"certificate beside key":  {config: "IdentityFile " + certified},
-		"certificate, agent key": {config: "IdentityFile none\nCertificateFile " + certified + "-cert.pub",
-			keys: []agent.AddedKey{{PrivateKey: rawKey(t, certified, "")}}},
-		"encrypted, no agent": {config: "IdentityFile " + locked, says: []string{locked + ": encrypted", "no key to offer"}, hint: "ssh-add " + locked},
-		"encrypted, agent has another": {config: "IdentityFile " + locked, keys: full[:1],
-			says: []string{"refused ssh-ed25519", locked + ": encrypted"}, hint: "ssh-add " + locked},
-		"named and missing": {config: "IdentityFile " + dir + "/missing", says: []string{dir + "/missing: no such file"}},
-		"default and wrong": {config: "", says: []string{"refused ssh-ed25519 " + Fingerprint(c.signer.PublicKey())}},
-		"mode":              {config: "IdentityFile " + open, says: []string{"mode 0644"}, hint: "chmod 600"},
-		"not a key":         {config: "IdentityFile " + s.dir + "/sshd_config", says: []string{"sshd_config: "}},
-		"agent is gone":     {config: "IdentityAgent " + dir + "/gone", says: []string{"agent: dial unix " + dir + "/gone"}},
-		"too many keys":     {config: "IdentityFile none", keys: full, says: []string{"refused"}, hint: "IdentitiesOnly"},
-		"IdentitiesOnly":    {config: "IdentitiesOnly yes\nIdentityFile " + locked + ".pub", keys: append(full, holder)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			opt := Options{}
-			if tc.keys != nil {
-				opt.Agent = serveAgent(t, tc.keys...)
-			}
-			p := c.pool(t, tc.config, known, opt)
-			_, err := p.Conn(testContext(t), s.address())
-			if tc.says == nil {
-				if err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			var auth *AuthError
-			if !errors.As(err, &auth) {
-				t.Fatalf("got %v", err)
-			}
-			for _, part := range tc.says {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%v does not say %q", err, part)
-				}
-			}
-			if strings.Contains(err.Error(), "id_rsa") {
-				t.Errorf("%v speaks of a default key that nobody has", err)
-			}
-			if h := Hint(err); h == "" || !strings.Contains(h, tc.hint) {
-				t.Errorf("hint %q, want %q", h, tc.hint)
-			}
-		})
-	}
-}
-
-// An agent that accepts and then says nothing holds up only the time that
-// connecting may take, and Close not at all.
-func TestRealSilentAgent(t *testing.T) {
-	c := newClient(t)
-	s := startSSHD(t, sshdSpec{authorized: c.signer.PublicKey()})
-	socket := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	p := c.pool(t, "", s.line(t, 0, s.name()), Options{Sources: Sources{Agent: socket}})
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := p.Conn(ctx, s.address()); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	p.Close()
 }
 
 func TestRealRefusedPort(t *testing.T) {
