@@ -16,7 +16,8 @@ import (
 	"ebb/probes/wire"
 )
 
-// keepActs is how many ended acts are remembered over a restart.
+// keepActs is how many finished acts are remembered over a restart; those that
+// were interrupted always are.
 const keepActs = 2048
 
 // actLine is one line of acts.log; exactly one field is set.
@@ -141,7 +142,7 @@ func (a *acts) compact() error {
 	if n := len(a.order) - keepActs; n > 0 {
 		var kept []string
 		for i, id := range a.order {
-			if i < n && a.byID[id].reply.State != wire.ActBegun {
+			if i < n && a.byID[id].reply.State == wire.ActFinished {
 				delete(a.byID, id)
 				continue
 			}

@@ -17,6 +17,9 @@ func (a *Agent) admit(c Caller, req wire.AdmissionRequest) (wire.AdmissionReply,
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.life.Err() != nil {
+		return wire.AdmissionReply{}, notRecorded(errEnding)
+	}
 	f, _ := a.store.get()
 	dec, err := decide(a.rec, a.cfg.Boot, req)
 	if err != nil {

@@ -159,7 +159,7 @@ func (a *Agent) Run(ctx context.Context, listeners []Listener) error {
 	}
 	a.end()
 	// Watches end with the agent's life; what else is in flight gets a moment.
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
 	defer cancel()
 	if srv.Shutdown(grace) != nil {
 		srv.Close()

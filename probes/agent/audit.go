@@ -115,6 +115,9 @@ func (a *Agent) auditLine(c Caller, n note, outcome string) auditLine {
 // audited runs a change between two lines of the audit log, "asked" and how it
 // ended. Where the first can't be written nothing is done.
 func (a *Agent) audited(c Caller, n note, change func() error) error {
+	if a.life.Err() != nil {
+		return notRecorded(errEnding)
+	}
 	if err := a.audit.append(a.auditLine(c, n, "asked")); err != nil {
 		return notRecorded(err)
 	}

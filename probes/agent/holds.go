@@ -28,6 +28,9 @@ func (a *Agent) commit(next Record) error {
 // ready opens the slots where that has not succeeded yet: the disk may have
 // been full or read-only when the agent started.
 func (a *Agent) ready() error {
+	if a.life.Err() != nil {
+		return errEnding // another agent may own the directory by now
+	}
 	if a.slots != nil {
 		return nil
 	}
