@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -20,31 +21,26 @@ import (
 // Terminator says how a host goes away: by a command, by powering it off, or by
 // handing it to somebody (release), who is named.
 type Terminator struct {
-	Type string   `json:"type"` // command, poweroff, release
-	Run  []string `json:"run,omitempty"`
-	To   string   `json:"to,omitempty"` // release: who took it
+	Type string // command, poweroff, release
+	To   string // release: who took it
+	// Argv is the command with its placeholders filled from what the plane says
+	// about the host; one that can't be filled is an error, because a command with
+	// half its arguments must not run.
+	Argv func(fleet.Host) ([]string, error)
+	// Quiet is how long a host that was powered off must stay silent to count as
+	// gone; zero is 30 seconds.
+	Quiet time.Duration
 }
 
-// Resolve fills a terminator's placeholders from what the plane says about the
-// host. One that can't be filled refuses: a command with half its arguments must
-// not run.
-func (t Terminator) Resolve(h fleet.Host) ([]string, error) {
-	values := map[string]string{"instance": h.Instance, "host": h.Address, "id": h.ID.Name(), "pool": h.Pool()}
-	out := make([]string, len(t.Run))
-	for i, arg := range t.Run {
-		for name, value := range values {
-			hole := "{" + name + "}"
-			if strings.Contains(arg, hole) && value == "" {
-				return nil, fmt.Errorf("terminator %q: the plane gives no %s for %s", strings.Join(t.Run, " "), name, h.ID)
-			}
-			arg = strings.ReplaceAll(arg, hole, value)
-		}
-		if i := strings.IndexByte(arg, '{'); i >= 0 && strings.Contains(arg[i:], "}") {
-			return nil, fmt.Errorf("terminator %q: unknown placeholder in %q", strings.Join(t.Run, " "), arg)
-		}
-		out[i] = arg
+// resolve returns the command line; types that run none have none.
+func (t Terminator) resolve(h fleet.Host) ([]string, error) {
+	if t.Type != "command" {
+		return nil, nil
 	}
-	return out, nil
+	if t.Argv == nil {
+		return nil, fmt.Errorf("no terminator is configured: set run in [terminate] of fleet.toml")
+	}
+	return t.Argv(h)
 }
 
 // Gone reports whether a host that was powered off no longer answers.
@@ -81,7 +77,7 @@ func (e *Engine) Terminate(ctx context.Context, host fleet.HostID, signed Signed
 	if issues := claimsMoved(doc, v); len(issues) > 0 {
 		return refuse(issues...)
 	}
-	run, err := t.Resolve(v.Host)
+	run, err := t.resolve(v.Host)
 	if err != nil {
 		return refuse(fleet.Issue{Check: fleet.CheckReach, Detail: err.Error()})
 	}
@@ -93,7 +89,7 @@ func (e *Engine) Terminate(ctx context.Context, host fleet.HostID, signed Signed
 		return refuse(issues...)
 	}
 	act := uuid.NewString()
-	intent := drain.RecTerminateIntent{Act: act, Type: t.Type, Run: run, Instance: v.Host.Instance, Digest: doc.Digest}
+	intent := drain.RecTerminateIntent{Act: act, Type: t.Type, To: t.To, Run: run, Instance: v.Host.Instance, Digest: doc.Digest}
 	if err := e.append(ctx, host, doc.Drain, 0, nil, nil, intent); err != nil {
 		return fmt.Errorf("terminate %s: nothing was run: %w", host, err)
 	}
@@ -227,15 +223,12 @@ func (e *Engine) runTerminator(ctx context.Context, host fleet.HostID, t Termina
 		if err := agent.Poweroff(ctx, doc.Drain, e.cfg.Actor.Name, doc.Machine); err != nil {
 			return err
 		}
-		return stayedGone(ctx, host, gone)
+		return stayedGone(ctx, host, gone, cmp.Or(t.Quiet, poweroffQuiet))
 	}
 	return fmt.Errorf("unknown terminator %q", t.Type)
 }
 
 func runCommand(ctx context.Context, run []string) error {
-	if len(run) == 0 {
-		return fmt.Errorf("no terminator is configured: set [terminate] run in fleet.toml")
-	}
 	// A terminator that has begun is not cut short by a key: it runs apart from
 	// the terminal, to its end.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), run[0], run[1:]...)
@@ -255,7 +248,7 @@ const (
 	poweroffWait  = 5 * time.Minute
 )
 
-func stayedGone(ctx context.Context, host fleet.HostID, gone Gone) error {
+func stayedGone(ctx context.Context, host fleet.HostID, gone Gone, quiet time.Duration) error {
 	limit := time.Now().Add(poweroffWait)
 	var since time.Time
 	for time.Now().Before(limit) {
@@ -264,7 +257,7 @@ func stayedGone(ctx context.Context, host fleet.HostID, gone Gone) error {
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
-		case time.Since(since) >= poweroffQuiet:
+		case time.Since(since) >= quiet:
 			return nil
 		}
 		if !pause(ctx, time.Second) {
