@@ -21,13 +21,30 @@ var ErrIllegal = errors.New("illegal transition")
 func Fold(s State, events []Event) (State, error) {
 	var errs []error
 	for _, e := range events {
-		next, err := Apply(s, e)
+		next, err := Apply(s.owned(), e)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		s = next
 	}
+	s.own = false
 	return s, errors.Join(errs...)
+}
+
+// owned is the state with a map of items of its own: a fold of a long history
+// copies the map once, not with every event.
+func (s State) owned() State {
+	if !s.own {
+		s.Items, s.own = maps.Clone(s.Items), true
+	}
+	return s
+}
+
+func (s State) ownItems() map[fleet.Key]Item {
+	if s.own {
+		return s.Items
+	}
+	return maps.Clone(s.Items)
 }
 
 // Apply folds one event into a state and returns the new one.
@@ -41,6 +58,7 @@ func Apply(s State, e Event) (State, error) {
 	}
 	if acc, ok := body.(RecAccepted); ok && s.Drain != "" && usable(acc.Key) {
 		s.Accepted = set(s.Accepted, acc.Key, acc.Reason)
+		s = change(s, acc.Key, func(it *Item) { it.Excepted = it.Open() })
 		return skip(s, e), nil
 	}
 	if s.Drain == "" || e.Drain != s.Drain {
@@ -99,7 +117,7 @@ func restart(s State, e Event, a AskStart) State {
 	if a.For != "" {
 		s.For = a.For
 	}
-	s.Items = maps.Clone(s.Items)
+	s.Items = s.ownItems()
 	for k, it := range s.Items {
 		if it.Open() {
 			it.calm()
@@ -170,7 +188,7 @@ func applyTook(s State, e Event, b DriveTook) State {
 		return s
 	}
 	// When something vanished is a time of the host, not a countdown: it stays.
-	s.Items = maps.Clone(s.Items)
+	s.Items = s.ownItems()
 	for k, it := range s.Items {
 		for _, t := range []*time.Time{&it.NoticeAt, &it.AcceptedAt, &it.TermAt, &it.Term2At, &it.FirstAct} {
 			if !t.IsZero() {
@@ -218,7 +236,8 @@ func change(s State, k fleet.Key, f func(*Item)) State {
 		return s
 	}
 	f(&it)
-	s.Items = set(s.Items, k, it)
+	s.Items = s.ownItems()
+	s.Items[k] = it
 	return s
 }
 
@@ -227,7 +246,7 @@ func changeAll(s State, keys []fleet.Key, f func(*Item)) State {
 	if len(keys) == 0 {
 		return s
 	}
-	s.Items = maps.Clone(s.Items)
+	s.Items = s.ownItems()
 	for _, k := range keys {
 		if it, ok := s.Items[k]; ok {
 			f(&it)

@@ -156,7 +156,7 @@ func (it *Item) asked(e Event, body Body) {
 			it.Overdue = false
 		}
 		if !it.TermAt.IsZero() && it.Term2At.IsZero() {
-			it.Budget.Grace = min(it.Budget.Grace+a.By, 12*maxMoreTime)
+			it.Extra = min(it.Extra+a.By, 12*maxMoreTime)
 		}
 	case AskHold:
 		it.Held, it.Escalated = true, ""
@@ -193,7 +193,7 @@ func (it *Item) retried() {
 func (it *Item) calm() {
 	it.Escalated, it.EscalatedAt = "", time.Time{}
 	it.NoticeAt, it.Accepted, it.AcceptedAt = time.Time{}, false, time.Time{}
-	it.TermAt, it.Term2At = time.Time{}, time.Time{}
+	it.TermAt, it.Term2At, it.Extra = time.Time{}, time.Time{}, 0
 	it.RecordAt, it.Record, it.RecordRuns = time.Time{}, "", nil
 	it.KillAt, it.HealthyAt = time.Time{}, time.Time{}
 }

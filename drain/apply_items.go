@@ -47,7 +47,7 @@ func applyFound(s State, e Event, b DriveFound) State {
 		return s
 	}
 	s.Seen = time.Time{}
-	s.Items = maps.Clone(s.Items)
+	s.Items = s.ownItems()
 	if s.Items == nil {
 		s.Items = make(map[fleet.Key]Item, len(b.Items))
 	}
@@ -288,7 +288,7 @@ func applyWaits(s State, b DriveWaits) State {
 			continue
 		}
 		if !cloned {
-			s.Items, cloned = maps.Clone(s.Items), true
+			s.Items, cloned = s.ownItems(), true
 		}
 		it.Reason = w.Reason
 		s.Items[w.Key] = it
@@ -305,7 +305,7 @@ func applyEnded(s State, e Event, b DriveEnded) State {
 			continue
 		}
 		if !cloned {
-			s.Items, s.Lost, cloned = maps.Clone(s.Items), slices.Clone(s.Lost), true
+			s.Items, s.Lost, cloned = s.ownItems(), slices.Clone(s.Lost), true
 		}
 		it.End, it.EndBy, it.EndAt, it.Reason = end.End, end.By, e.At, fleet.Reason{}
 		s.Items[end.Key] = it

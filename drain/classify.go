@@ -56,6 +56,9 @@ func classOf(f fleet.Finding, s subject, p Policy) (fleet.Class, string, fleet.B
 
 // Keeps reports whether a rule of the fleet lets the finding stay.
 func Keeps(f fleet.Finding, host fleet.Host, p Policy) bool {
+	if len(p.Rules) == 0 {
+		return false
+	}
 	s := subjectOf(f, host)
 	for _, r := range p.Rules {
 		if matches(r.Match, s) {
@@ -69,23 +72,19 @@ func Keeps(f fleet.Finding, host fleet.Host, p Policy) bool {
 type subject struct {
 	key                fleet.Key
 	owner, plane, pool string
-	labels             map[string]string
+	labels             [2]map[string]string // the claim's, then the host's
 }
 
 func subjectOf(f fleet.Finding, host fleet.Host) subject {
-	s := subject{key: f.Key, owner: f.Owner, plane: host.ID.Plane(), pool: host.Pool(), labels: map[string]string{}}
+	s := subject{key: f.Key, owner: f.Owner, plane: host.ID.Plane(), pool: host.Pool()}
 	if w := f.Workload; w != nil {
-		for k, v := range w.Labels {
-			s.labels[k] = v
-		}
+		s.labels[1] = w.Labels
 		if s.owner == "" {
 			s.owner = w.Owner
 		}
 	}
 	if c := f.Claim; c != nil {
-		for k, v := range c.Labels {
-			s.labels[k] = v
-		}
+		s.labels[0] = c.Labels
 		if c.Owner != "" {
 			s.owner = c.Owner
 		}
@@ -108,13 +107,17 @@ func glob(pattern, s string) bool {
 	return ok && err == nil
 }
 
-func label(want string, have map[string]string) bool {
+func label(want string, have [2]map[string]string) bool {
 	if want == "" {
 		return true
 	}
 	k, v, valued := strings.Cut(want, "=")
-	got, ok := have[k]
-	return ok && (!valued || got == v)
+	for _, m := range have {
+		if got, ok := m[k]; ok {
+			return !valued || got == v
+		}
+	}
+	return false
 }
 
 func ruleName(r fleet.ClassRule) string {

@@ -10,9 +10,18 @@ import (
 
 // blocking reports whether an item keeps the host from being looked at as empty.
 func (d *decider) blocking(it Item) bool {
-	return it.Open() && !it.Keep && it.Kept == "" && !d.accepted(it.Key)
+	return it.Open() && !it.Keep && it.Kept == "" && !d.excepted(it)
 }
 
+// excepted reports whether the gate has accepted that an item stays. What was
+// accepted of an earlier one of its name, a loss say, does not cover it.
+func (d *decider) excepted(it Item) bool {
+	return it.Excepted || slices.ContainsFunc(d.facts.Accepted, func(a fleet.Accepted) bool {
+		return a.Key == it.Key && a.At.After(it.FoundAt)
+	})
+}
+
+// accepted reports whether the gate has accepted that something was lost.
 func (d *decider) accepted(k fleet.Key) bool {
 	_, ok := d.s.Accepted[k]
 	return ok || slices.ContainsFunc(d.facts.Accepted, func(a fleet.Accepted) bool { return a.Key == k })
@@ -90,7 +99,7 @@ func (d *decider) issues() []fleet.Issue {
 		add(fleet.CheckClaims, fleet.Key{}, "two readings of the claims do not agree yet", false)
 	}
 	for _, k := range d.keys {
-		if it := d.s.Items[k]; it.Open() && it.Kept == "" && !d.accepted(k) {
+		if it := d.s.Items[k]; it.Open() && it.Kept == "" && !d.excepted(it) {
 			add(fleet.CheckLeft, k, k.String()+" is kept, and not accepted", true)
 		}
 	}

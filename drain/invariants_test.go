@@ -64,12 +64,12 @@ func (w *world) endings(k fleet.Key) int {
 func (w *world) checkEmpty(v View) {
 	w.t.Helper()
 	for k, it := range w.s.Items {
-		if _, ok := w.s.Accepted[k]; it.Open() && !ok {
+		if it.Open() && !it.Excepted && it.Kept == "" {
 			w.t.Fatalf("empty while %s is open", k)
 		}
 	}
 	for k, p := range w.procs {
-		if _, ok := w.s.Accepted[k]; !ok && w.now.Sub(p.born) >= w.p.Transient {
+		if it := w.s.Items[k]; !it.Excepted && it.Kept == "" && w.now.Sub(p.born) >= w.p.Transient {
 			w.t.Fatalf("empty while %s runs\n%s", k, w.dump())
 		}
 	}
@@ -104,7 +104,7 @@ func (w *world) checkAct(a Act) {
 	}
 	it := w.s.Items[a.Key]
 	switch {
-	case it.Held, it.Keep:
+	case it.Held, it.Keep, it.Excepted && it.Escalated == "":
 		w.t.Fatalf("%s of %s, which is held or kept", a.Step, a.Key)
 	case !it.Open():
 		w.t.Fatalf("%s of %s, which has ended", a.Step, a.Key)

@@ -239,7 +239,7 @@ func (d *decider) fate(it Item) (Ended, bool) {
 // that its replacement should still be looked after.
 func (d *decider) replacing(it Item) bool {
 	return it.Class == fleet.Stateless && !it.StartedAt.IsZero() && it.FlippedAt.IsZero() && it.Health != "" &&
-		d.s.Phase == Draining && !it.Held && !it.Keep && it.Escalated == ""
+		d.s.Phase == Draining && !it.Held && !it.Keep && !d.excepted(it) && it.Escalated == ""
 }
 
 // ownerSaidGone reports whether claim or manifest say that the workload was

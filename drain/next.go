@@ -207,7 +207,7 @@ func (d *decider) mayAct() bool {
 // emit records an event, and moves the decider's own state on as its fold will.
 func (d *decider) emit(b Body) {
 	d.out.Events = append(d.out.Events, b)
-	if next, err := applyBody(d.s, Event{At: d.now, Kind: b.Kind(), Epoch: d.s.Epoch}, b); err == nil {
+	if next, err := applyBody(d.s.owned(), Event{At: d.now, Kind: b.Kind(), Epoch: d.s.Epoch}, b); err == nil {
 		d.s = next
 	}
 }

@@ -82,21 +82,25 @@ type State struct {
 	Num    uint64    `json:"num"`              // last event of the stream that was folded
 	LastAt time.Time `json:"last_at,omitzero"` // time of the last event of this drain
 	Undone bool      `json:"undone,omitempty"` // its hold has been lifted
+
+	own bool // the map of items is nobody else's and may be changed in place; never set in a state that is handed out
 }
 
 // Item is one workload in a drain.
 type Item struct {
 	Found
-	Late     bool         `json:"late,omitempty"`    // came after the first pass
-	Overdue  bool         `json:"overdue,omitempty"` // its move budget has run out
-	ClassBy  string       `json:"class_by,omitempty"`
-	Held     bool         `json:"held,omitempty"`
-	Keep     bool         `json:"keep,omitempty"`
-	Step     Step         `json:"step,omitempty"`
-	Reason   fleet.Reason `json:"reason,omitzero"`
-	FoundAt  time.Time    `json:"found_at,omitzero"`
-	FirstAct time.Time    `json:"first_act,omitzero"` // the move budget runs from here
-	Target   fleet.HostID `json:"target,omitempty"`
+	Late     bool          `json:"late,omitempty"`    // came after the first pass
+	Overdue  bool          `json:"overdue,omitempty"` // its move budget has run out
+	ClassBy  string        `json:"class_by,omitempty"`
+	Held     bool          `json:"held,omitempty"`
+	Keep     bool          `json:"keep,omitempty"`
+	Extra    time.Duration `json:"extra,omitempty"`    // added to a running grace by a person
+	Excepted bool          `json:"excepted,omitempty"` // accepted by the gate while it was here
+	Step     Step          `json:"step,omitempty"`
+	Reason   fleet.Reason  `json:"reason,omitzero"`
+	FoundAt  time.Time     `json:"found_at,omitzero"`
+	FirstAct time.Time     `json:"first_act,omitzero"` // the move budget runs from here
+	Target   fleet.HostID  `json:"target,omitempty"`
 
 	// The replacement belongs to the workload: these survive a restart of it.
 	StartedAt time.Time `json:"started_at,omitzero"`

@@ -39,7 +39,8 @@ func (d *decider) strategy(it Item) {
 	case d.busy(it.Key):
 	case it.Escalated != "":
 		d.escalate(it, it.Escalated, true)
-	case d.s.Phase == DeadlineReached:
+	case d.excepted(it): // somebody took the responsibility that it stays
+	case d.s.Phase == DeadlineReached, !d.now.Before(d.s.Deadline):
 	case it.Phase == fleet.AtRest:
 		d.because(it, restReason(it.Class))
 	case it.Replaced() && it.Class == fleet.Stateless:
@@ -117,12 +118,13 @@ func (d *decider) delayed(it Item) bool {
 	return false
 }
 
-// grace is the time that a workload has between the first TERM and the second.
-// One that has no such budget, because its class is never escalated by itself,
-// gets that of the class that is.
+// grace is the time that a workload has between the first TERM and the second,
+// with what a person added. One that has no such budget, because its class is
+// never escalated by itself, gets that of the class that is.
 func (d *decider) grace(it Item) time.Duration {
-	if it.Budget.Grace > 0 {
-		return it.Budget.Grace
+	grace := it.Budget.Grace
+	if grace <= 0 {
+		grace = d.p.Defaults[fleet.Stuck].Grace
 	}
-	return d.p.Defaults[fleet.Stuck].Grace
+	return grace + it.Extra
 }

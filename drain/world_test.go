@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"testing"
+
 	"time"
 
 	"ebb/fleet"
@@ -453,5 +453,3 @@ func (w *world) dump() string {
 	}
 	return b.String()
 }
-
-var _ testing.TB
