@@ -17,6 +17,7 @@ import (
 func (j *Journal) Export(ctx context.Context, w io.Writer, stream string) error {
 	out := bufio.NewWriter(w)
 	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false) // bodies stay as they are, for they may be signed
 	for after := uint64(0); ; {
 		var events []drain.Event
 		var err error

@@ -14,7 +14,9 @@ func TestExportImport(t *testing.T) {
 		j, ctx := p.open(), t.Context()
 		l := must(j.Acquire(ctx, "d1", "me", 40))(t)
 		put(t, j, ask(t, "a", "1"), ask(t, "a", "2"))
-		put(t, j, ask(t, "b", "3"))
+		marked := ask(t, "b", "3")
+		marked.Body = []byte(`{"note":"<b> & \u003c \u2028 ü"}`)
+		put(t, j, marked)
 		must(j.Append(ctx, drain.Batch{Stream: "a", Lease: &l, Events: []drain.Event{event(t, "a", "4", "d1", l.Epoch, drain.DriveReleased{})}}))(t)
 
 		var all, one bytes.Buffer

@@ -21,13 +21,13 @@ func sqliteDialect() dialect {
 }
 
 // pgDialect also guards the head row: a writer that is stopped in the middle of
-// a transaction (SIGSTOP, a frozen laptop) is disconnected after ten seconds, so
+// a transaction (SIGSTOP, a frozen laptop) is disconnected after five seconds, so
 // that it can't keep everybody else from writing.
 func pgDialect() dialect {
 	return dialect{pg: true, words: strings.NewReplacer(
 		"{s}", "ebb.",
 		"{now}", "coalesce(cast($1 as bigint), cast(extract(epoch from clock_timestamp()) * 1000000 as bigint))",
-		"{guard}", "set_config('idle_in_transaction_session_timeout', '10000', true)",
+		"{guard}", "set_config('idle_in_transaction_session_timeout', '5000', true)",
 	)}
 }
 

@@ -68,6 +68,9 @@ func (e *UncertainError) Error() string {
 
 func (e *UncertainError) Unwrap() error { return e.Err }
 
+// Held returns the lease that stands in the way.
+func (e *HeldError) Held() drain.Lease { return e.Lease }
+
 // SchemaError says that the tables are not those that this program knows.
 type SchemaError struct {
 	Have, Want int

@@ -41,8 +41,8 @@ type Option func(*Journal)
 func WithClock(now func() time.Time) Option { return func(j *Journal) { j.now = now } }
 
 // WithTrouble has fn called when a Watch can't listen or can't read (it goes on
-// trying), and with nil once it is well again. Calls come from the goroutines of
-// the watches.
+// trying), and with nil once both work again after that. Calls come from the
+// goroutines of the watches.
 func WithTrouble(fn func(error)) Option { return func(j *Journal) { j.trouble = fn } }
 
 // withPragma adds a SQLite pragma to every connection.

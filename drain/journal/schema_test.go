@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"database/sql"
 	"errors"
 	"net/url"
 	"os"
@@ -150,5 +151,26 @@ func TestSQLiteFile(t *testing.T) {
 		if _, err := Open(t.Context(), "sqlite:"+bad); err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("%s: got %v", bad, err)
 		}
+	}
+}
+
+// A writer that stops in the middle must not keep the others out for longer than
+// five seconds; the limit ends with the transaction.
+func TestHeadIsGuarded(t *testing.T) {
+	j := place{t, pgtest.Start(t)}.open()
+	j.db.SetMaxOpenConns(1)
+	setting := `select current_setting('idle_in_transaction_session_timeout')`
+	var inside, outside string
+	err := j.write(t.Context(), func(tx *sql.Tx) error {
+		if _, err := j.head(t.Context(), tx, 0); err != nil {
+			return err
+		}
+		return tx.QueryRow(setting).Scan(&inside)
+	})
+	if err := errors.Join(err, j.db.QueryRow(setting).Scan(&outside)); err != nil {
+		t.Fatal(err)
+	}
+	if inside != "5s" || outside != "0" {
+		t.Errorf("%q in the transaction, %q after it", inside, outside)
 	}
 }

@@ -8,19 +8,11 @@ import (
 	"time"
 
 	"ebb/drain"
-
-	"github.com/jackc/pgx/v5"
 )
 
-// How often a watch looks where nothing tells it to.
 const (
-	channel     = "ebb_journal"    // of LISTEN and NOTIFY
-	filePoll    = time.Second / 4  // SQLite: has another process written?
-	blindPoll   = time.Second      // PostgreSQL without notifications
-	idlePoll    = 5 * time.Second  // PostgreSQL with them, should one get lost
-	listenAgain = 30 * time.Second // after notifications did not arrive
-	hearWithin  = 2 * time.Second  // the notification that a listener sends itself
-	readAtOnce  = 500
+	readAtOnce = 500
+	filePoll   = time.Second / 4 // SQLite: has another process written?
 )
 
 // Watch calls fn with every event after a sequence number, in order and without
@@ -32,18 +24,38 @@ func (j *Journal) Watch(ctx context.Context, after uint64, fn func([]drain.Event
 	inner, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(j.closed, cancel)
 	wake := make(chan struct{}, 1)
+	h := &health{tell: j.trouble}
 	var wg sync.WaitGroup
-	wg.Go(func() { j.signal(inner, wake) })
+	wg.Go(func() { j.signal(inner, wake, h) })
 	defer func() { stop(); cancel(); wg.Wait() }()
 
-	err := j.follow(inner, after, fn, wake)
+	err := j.follow(inner, after, fn, wake, h)
 	if j.closed.Err() != nil && ctx.Err() == nil {
 		return ErrClosed
 	}
 	return err
 }
 
-func (j *Journal) follow(ctx context.Context, after uint64, fn func([]drain.Event) error, wake <-chan struct{}) error {
+// health puts together what ails the two halves of a watch. It tells every
+// trouble, and once that both are well again.
+type health struct {
+	tell func(error)
+
+	mu               sync.Mutex
+	reading, hearing error
+}
+
+func (h *health) set(half *error, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sick := h.reading != nil || h.hearing != nil
+	*half = err
+	if err != nil || sick && h.reading == nil && h.hearing == nil {
+		h.tell(err)
+	}
+}
+
+func (j *Journal) follow(ctx context.Context, after uint64, fn func([]drain.Event) error, wake <-chan struct{}, h *health) error {
 	wait, sure := 100*time.Millisecond, false
 	for {
 		local := j.next() // before reading, or an append in between would be slept through
@@ -54,15 +66,14 @@ func (j *Journal) follow(ctx context.Context, after uint64, fn func([]drain.Even
 		case errors.Is(err, ErrRewound):
 			return err
 		case err != nil:
-			j.trouble(err)
+			h.set(&h.reading, err)
 			sure = false
 			pause(ctx, wait)
 			wait = min(2*wait, 5*time.Second)
 			continue
-		case wait > 100*time.Millisecond:
-			j.trouble(nil)
-			wait = 100 * time.Millisecond
 		}
+		h.set(&h.reading, nil)
+		wait = 100 * time.Millisecond
 		if len(events) > 0 {
 			if err := fn(events); err != nil {
 				return err
@@ -101,10 +112,10 @@ func (j *Journal) step(ctx context.Context, after uint64, sure *bool) ([]drain.E
 }
 
 // signal writes to wake whenever there may be something new.
-func (j *Journal) signal(ctx context.Context, wake chan<- struct{}) {
+func (j *Journal) signal(ctx context.Context, wake chan<- struct{}, h *health) {
 	switch {
 	case j.dialect.pg:
-		j.signalPG(ctx, wake)
+		j.signalPG(ctx, wake, h)
 	case j.file:
 		j.signalFile(ctx, wake)
 	}
@@ -145,83 +156,5 @@ func (j *Journal) watchFile(ctx context.Context, wake chan<- struct{}) error {
 		if !pause(ctx, filePoll) {
 			return ctx.Err()
 		}
-	}
-}
-
-// signalPG listens, and polls while it can't.
-func (j *Journal) signalPG(ctx context.Context, wake chan<- struct{}) {
-	wait := 100 * time.Millisecond
-	for ctx.Err() == nil {
-		heard, err := j.hear(ctx, wake)
-		if ctx.Err() != nil {
-			return
-		}
-		j.trouble(err)
-		deaf := wait
-		switch {
-		case heard:
-			wait, deaf = 100*time.Millisecond, 100*time.Millisecond // it worked until now
-		case errors.Is(err, ErrNoListen):
-			deaf = listenAgain
-		default:
-			wait = min(2*wait, listenAgain)
-		}
-		for end := time.Now().Add(deaf); ctx.Err() == nil && time.Now().Before(end); {
-			poke(wake)
-			pause(ctx, min(blindPoll, time.Until(end)))
-		}
-	}
-}
-
-// hear listens until something goes wrong. It first makes sure that what is sent
-// is heard: behind a transaction pooler LISTEN succeeds and nothing ever comes.
-func (j *Journal) hear(ctx context.Context, wake chan<- struct{}) (heard bool, err error) {
-	conn, err := pgx.ConnectConfig(ctx, j.listen.Copy())
-	if err != nil {
-		return false, j.fail("listen to", err)
-	}
-	defer func() {
-		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(bye) // nothing is lost with it
-	}()
-	if _, err := conn.Exec(ctx, "listen "+channel); err != nil {
-		return false, j.fail("listen to", fmt.Errorf("%w: %w", ErrNoListen, err))
-	}
-	if err := j.selfTest(ctx, conn, wake); err != nil {
-		return false, j.fail("listen to", err)
-	}
-	j.trouble(nil)
-	for {
-		poke(wake)
-		quiet, cancel := context.WithTimeout(ctx, idlePoll)
-		_, err := conn.WaitForNotification(quiet)
-		late := quiet.Err() != nil
-		cancel()
-		if err != nil && (ctx.Err() != nil || !late || conn.IsClosed()) {
-			return true, j.fail("listen to", err)
-		}
-	}
-}
-
-// selfTest sends a word through the pool and waits for it on the listener.
-func (j *Journal) selfTest(ctx context.Context, conn *pgx.Conn, wake chan<- struct{}) error {
-	word := fmt.Sprintf("heard %d %p", conn.PgConn().PID(), conn)
-	if _, err := j.db.ExecContext(ctx, `select pg_notify($1, $2)`, channel, word); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoListen, err)
-	}
-	soon, cancel := context.WithTimeout(ctx, hearWithin)
-	defer cancel()
-	for {
-		n, err := conn.WaitForNotification(soon)
-		switch {
-		case err != nil && soon.Err() != nil:
-			return ErrNoListen
-		case err != nil:
-			return err
-		case n.Payload == word:
-			return nil
-		}
-		poke(wake)
 	}
 }
