@@ -18,6 +18,7 @@ import (
 // Frame is everything that screens draw, at one moment. It is immutable.
 type Frame struct {
 	At       time.Time                    // by the journal's clock: countdowns of two consoles agree
+	Made     time.Time                    // the same moment by this process's clock; zero: both clocks are one
 	Snapshot fleet.Snapshot               //
 	Drains   map[fleet.HostID]drain.State // the newest drain of each host that has one
 	Events   []drain.Event                // the newest events of all hosts, oldest first, at most EventsKept

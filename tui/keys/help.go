@@ -22,11 +22,11 @@ func (m Map) Own(s Scope) []key.Binding {
 			g.Up, g.Down, g.PageUp, g.PageDown, g.Home, g.End)
 	case Fleet:
 		k := m.Fleet
-		return []key.Binding{k.Cordon, k.Uncordon, k.Drain, k.Open, k.Sort}
+		return []key.Binding{k.Cordon, k.Uncordon, k.Drain, k.Open, k.Sort, k.CordonWhy}
 	case Board:
 		k := m.Board
 		return []key.Binding{k.Escalate, k.MoreTime, k.Class, k.Hold, k.Keep, k.Retry, k.Extend, k.Stop,
-			k.NextNeedsYou, k.Diff, k.Details}
+			k.NextNeedsYou, k.Diff, k.Details, k.PrevClass, k.NextClass}
 	case Diff:
 		return []key.Binding{m.Diff.Clean, m.Diff.Evidence}
 	case Gate:

@@ -48,11 +48,11 @@ type GlobalKeys struct {
 }
 
 // FleetKeys are those of the screen of all hosts.
-type FleetKeys struct{ Cordon, Uncordon, Drain, Open, Sort key.Binding }
+type FleetKeys struct{ Cordon, CordonWhy, Uncordon, Drain, Open, Sort key.Binding }
 
 // BoardKeys are those of one host's drain.
 type BoardKeys struct {
-	Escalate, MoreTime, Class, Hold, Keep, Retry, Extend, Stop, NextNeedsYou, Diff, Details key.Binding
+	Escalate, MoreTime, Class, Hold, Keep, Retry, Extend, Stop, NextNeedsYou, Diff, Details, PrevClass, NextClass key.Binding
 }
 
 // DiffKeys are those of the comparison of claims and facts.
@@ -105,11 +105,12 @@ func Default() Map {
 	return Map{
 		Global: globalKeys(),
 		Fleet: FleetKeys{
-			Cordon:   bind("cordon", "c"),
-			Uncordon: bind("uncordon", "u"),
-			Drain:    bind("drain", "d"),
-			Open:     bind("open the board", "enter"),
-			Sort:     bind("sort", "s"),
+			Cordon:    bind("cordon", "c"),
+			CordonWhy: bind("cordon, saying why", "C"),
+			Uncordon:  bind("uncordon", "u"),
+			Drain:     bind("drain", "d"),
+			Open:      bind("open the board", "enter"),
+			Sort:      bind("sort", "s"),
 		},
 		Board: BoardKeys{
 			Escalate:     bind("escalate", "e"),
@@ -123,6 +124,8 @@ func Default() Map {
 			NextNeedsYou: bind("next that needs you", "tab"),
 			Diff:         bind("diff", "D"),
 			Details:      bind("details", "enter"),
+			PrevClass:    bind("class before", "left"),
+			NextClass:    bind("class after", "right"),
 		},
 		Diff: DiffKeys{
 			Clean:    bind("clean", "c"),

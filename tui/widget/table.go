@@ -59,6 +59,13 @@ func NewTable[R any](theme themes.Theme, cols []Column, of Rows[R]) *Table[R] {
 // SetTheme changes what the table is drawn with.
 func (t *Table[R]) SetTheme(theme themes.Theme) { t.theme = theme }
 
+// SetColumns changes the columns, for a screen that shows others where it is
+// narrow.
+func (t *Table[R]) SetColumns(cols []Column) {
+	t.cols = cols
+	t.headers = slices.ContainsFunc(cols, func(c Column) bool { return c.Title != "" })
+}
+
 // SetGap changes the cells between two columns.
 func (t *Table[R]) SetGap(n int) { t.gap = max(n, 0) }
 
@@ -175,6 +182,17 @@ func (t *Table[R]) put(i int) {
 // Len is how many rows are shown, and how many there are.
 func (t *Table[R]) Len() (shown, all int) { return len(t.shown), len(t.rows) }
 
+// Visible lists the rows that the last view had in its window.
+func (t *Table[R]) Visible() []R {
+	var out []R
+	for line := t.top; line < min(t.top+t.page, t.lines()); line++ {
+		if row, heading := t.at(line); heading < 0 && row < len(t.shown) {
+			out = append(out, t.rows[t.shown[row]])
+		}
+	}
+	return out
+}
+
 // Selected is the row under the cursor.
 func (t *Table[R]) Selected() (row R, ok bool) {
 	if t.cur < 0 || t.cur >= len(t.shown) {
@@ -246,6 +264,9 @@ func (t *Table[R]) ToggleMark() {
 	}
 	t.marks[t.curID] = true
 }
+
+// IsMarked says whether a row is marked, by its identity.
+func (t *Table[R]) IsMarked(id string) bool { return t.marks[id] }
 
 // ClearMarks takes all marks away.
 func (t *Table[R]) ClearMarks() { clear(t.marks) }

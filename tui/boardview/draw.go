@@ -1,0 +1,181 @@
+package boardview
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"ebb/drain"
+	"ebb/fleet"
+	"ebb/themes"
+	"ebb/tui/feed"
+	"ebb/tui/widget"
+	"ebb/tui/words"
+)
+
+// drawing is what the cells are drawn from.
+type drawing struct {
+	env   feed.Env
+	frame feed.Frame
+	host  fleet.HostID
+	view  fleet.HostView
+	state *drain.State // nil without a drain
+	known bool         // the host is listed
+	rows  []line
+
+	now    time.Time // this process's clock, at this view
+	clock  time.Time // the journal's
+	narrow bool
+}
+
+func columns(narrow bool) []widget.Column {
+	if narrow {
+		return []widget.Column{
+			{Min: 1},
+			{Min: 10, Weight: 2, Max: 22},
+			{Min: 10, Weight: 3, Priority: 1},
+			{Min: 8, Priority: 4},
+			{Min: 7, Right: true, Priority: 2},
+			{Min: 11, Priority: 3},
+		}
+	}
+	return []widget.Column{
+		{Min: 14, Weight: 2, Max: 26},
+		{Min: 8, Weight: 1, Max: 14, Priority: 3},
+		{Min: 20, Weight: 5, Priority: 1},
+		{Min: 10, Priority: 4},
+		{Min: 7, Right: true},
+		{Min: 12, Priority: 2},
+	}
+}
+
+func (d *drawing) section(l line) string {
+	if d.narrow {
+		return ""
+	}
+	return l.section
+}
+
+func (d *drawing) heading(section string, n int) widget.Cell {
+	s := d.env.Theme.Styles
+	if section == "" {
+		return widget.Cell{Text: " "}
+	}
+	note := ""
+	for _, c := range fleet.Classes {
+		if words.Class(c) == section {
+			note = words.Strategy(c)
+		}
+	}
+	return widget.Cell{Drawn: s.Title.Render(strings.ToUpper(section)) + s.Dim.Render(fmt.Sprintf("  %d   %s", n, note))}
+}
+
+func (d *drawing) sign(l line) widget.Cell {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	switch {
+	case l.kind == issue:
+		return widget.T(g.Cross, s.State(themes.NeedsYou))
+	case l.it.End == drain.Lost:
+		return widget.T(g.Lost, s.State(themes.Lost))
+	case l.needsYou():
+		return widget.T(g.NeedsYou, s.State(themes.NeedsYou))
+	}
+	return widget.Cell{}
+}
+
+func (d *drawing) cells(l line) []widget.Cell {
+	s := d.env.Theme.Styles
+	var out []widget.Cell
+	if d.narrow {
+		out = append(out, widget.T(words.Letter(l.it.Class), s.Dim))
+	}
+	if l.kind == issue {
+		if d.narrow {
+			out[0] = widget.Cell{}
+		}
+		return append(out, widget.T(cmp.Or(l.label, "the host"), lipgloss.Style{}),
+			widget.Cell{Text: words.CheckFails(l.issue.Check) + ": " + words.Text(l.issue.Detail), Style: s.Warn, Rest: true})
+	}
+	base := lipgloss.Style{}
+	switch {
+	case l.it.End == drain.Lost:
+		base = s.State(themes.Lost)
+	case !l.it.Open():
+		base = s.Dim
+	}
+	out = append(out, widget.T(l.label, base))
+	if !d.narrow {
+		out = append(out, widget.T(ownerOf(l.it, d.env.Theme.Glyphs), s.Dim))
+	}
+	doing, due := d.doing(l)
+	if due.IsZero() {
+		return append(out, widget.Cell{Text: doing, Style: d.doingStyle(l), Rest: true})
+	}
+	left, when := d.countdown(due)
+	return append(out, widget.T(doing, d.doingStyle(l)), d.bar(due, 10), left, when)
+}
+
+func ownerOf(it drain.Item, g themes.Glyphs) string {
+	if it.Owner == "" {
+		return g.None
+	}
+	return widget.Name(it.Owner)
+}
+
+// doing says what a workload does or waits for, and until when.
+func (d *drawing) doing(l line) (string, words.Due) {
+	if l.kind == runs {
+		text := words.Strategy(l.it.Class)
+		if !l.it.Expires.IsZero() {
+			text += ", expires " + words.HM(l.it.Expires)
+		}
+		return text, words.Due{}
+	}
+	text := words.Doing(l.it, d.narrow)
+	if l.it.Late && l.it.Open() {
+		text = "arrived late; " + text
+	}
+	return text, words.DueOf(l.it, *d.state, d.frame.Policy, d.clock)
+}
+
+func (d *drawing) doingStyle(l line) lipgloss.Style {
+	s := d.env.Theme.Styles
+	switch {
+	case l.it.End == drain.Lost:
+		return s.State(themes.Lost)
+	case !l.it.Open(), l.kind == runs:
+		return s.Dim
+	case l.needsYou(), l.it.Overdue, l.it.Reason.Code == drain.WaitFailed:
+		return s.Warn
+	}
+	return lipgloss.Style{}
+}
+
+func (d *drawing) bar(due words.Due, width int) widget.Cell {
+	if d.narrow {
+		width = 8
+	}
+	return widget.Cell{Drawn: widget.Bar(width, due.Done(d.clock), d.env.Theme.Styles, d.env.Theme.Glyphs)}
+}
+
+// countdown is how long a step has, and what happens then at which wall time.
+func (d *drawing) countdown(due words.Due) (left, when widget.Cell) {
+	s := d.env.Theme.Styles
+	in := due.At.Sub(d.clock)
+	style := lipgloss.Style{}
+	if in < time.Minute && due.What != "expires" && due.What != "retry" {
+		style = s.Warn
+	}
+	text, whenStyle := words.HM(due.At), s.Dim
+	switch due.What {
+	case "expires", "late":
+	case "KILL":
+		text, whenStyle, style = "KILL "+text, s.Danger, s.Danger.Inherit(style)
+	default:
+		text = due.What + " " + text
+	}
+	return widget.T(widget.Clock(max(in, 0)), style), widget.T(text, whenStyle)
+}

@@ -1,0 +1,265 @@
+package boardview
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ebb/drain"
+	"ebb/fleet"
+	"ebb/themes"
+	"ebb/tui/feed"
+	"ebb/tui/widget"
+	"ebb/tui/words"
+)
+
+// head is what stands above the workloads: whose host, for how long, what is
+// left, and what is wrong with what is shown.
+func (d *drawing) head(width, height int) []string {
+	var out []string
+	if !d.known {
+		text := " no host is chosen: pick one on the fleet screen"
+		if d.host != "" {
+			text = " " + widget.Name(d.host.Name()) + " is not listed by any plane"
+		}
+		return []string{text, widget.Rule(width, d.env.Theme)}
+	}
+	if width < sectionsFrom || height < 12 {
+		out = append(out, d.short(width))
+	} else {
+		out = append(out, d.who(width))
+		if d.state != nil {
+			out = append(out, d.numbers(width))
+		}
+	}
+	if w := d.warning(); w != "" && height >= 8 {
+		out = append(out, " "+w)
+	}
+	return append(out, widget.Rule(width, d.env.Theme))
+}
+
+// state is the sign and word of the host, with what it is drained for.
+func (d *drawing) stateWord() string {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	role, word := words.State(d.view, d.state)
+	if d.state != nil && d.state.For != "" && d.state.Phase == drain.Draining {
+		word += " for " + words.Name(string(d.state.For))
+	}
+	return s.State(role).Render(g.State(role) + " " + word)
+}
+
+// who is the first line where there is room: place, state, holds, driver.
+func (d *drawing) who(width int) string {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	place := []string{widget.Name(d.host.Plane())}
+	for _, l := range []string{"pool", "rack"} {
+		if v := d.view.Host.Labels[l]; v != "" {
+			place = append(place, widget.Name(v))
+		}
+	}
+	left := " " + s.Title.Render(widget.Name(d.host.Name())) + "   " + s.Dim.Render(strings.Join(place, " "+g.Dot+" ")) + "   " + d.stateWord()
+	if holds, _, ok := d.view.Holds(); ok && holds.Cordon != nil {
+		c := holds.Cordon
+		left += "   " + s.Dim.Render("cordoned ") + words.HM(c.Since) + s.Dim.Render(" by ") + widget.Name(c.Who)
+		if c.Why != "" {
+			left += " " + s.Dim.Render(g.QuoteOpen+words.Text(c.Why)+g.QuoteClose)
+		}
+	}
+	return widget.Sides(left, d.driver()+" ", width)
+}
+
+func (d *drawing) driver() string {
+	s := d.env.Theme.Styles
+	switch {
+	case d.state == nil:
+		return s.Dim.Render("no drain")
+	case d.frame.Driving[d.host]:
+		return s.Dim.Render("driven by ") + "this console"
+	case d.state.Driver != "":
+		return s.Dim.Render("driven by ") + widget.Name(d.state.Driver)
+	case d.state.Phase.Ended():
+		return s.Dim.Render("nobody drives")
+	}
+	return s.Warn.Render("nobody drives: ebb drain " + widget.Name(d.host.Name()))
+}
+
+// numbers is the second line: how long, how many, who needs whom.
+func (d *drawing) numbers(width int) string {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	c := d.state.Count()
+	parts := []string{d.ends()}
+	parts = append(parts, fmt.Sprintf("%d of %d left", c.Left, c.Total))
+	if c.NeedsYou > 0 {
+		verb := "need you"
+		if c.NeedsYou == 1 {
+			verb = "needs you"
+		}
+		parts = append(parts, s.State(themes.NeedsYou).Render(fmt.Sprintf("%s %d %s", g.NeedsYou, c.NeedsYou, verb)))
+	}
+	if c.Overdue > 0 {
+		parts = append(parts, s.Warn.Render(fmt.Sprintf("%d over budget", c.Overdue)))
+	}
+	parts = append(parts, s.Dim.Render(fmt.Sprintf("%d arrived late", c.Late)))
+	lost := s.Dim
+	if c.Lost > 0 {
+		lost = s.State(themes.Lost)
+	}
+	parts = append(parts, lost.Render(fmt.Sprintf("%d lost", c.Lost)))
+	if at := words.Expected(*d.state, d.frame.Policy, d.clock); !at.IsZero() {
+		parts = append(parts, s.Dim.Render("expected ")+words.HM(at))
+	} else if c.Left > 0 && !d.state.Phase.Ended() {
+		parts = append(parts, s.Dim.Render("expected: not by itself"))
+	}
+	return widget.Sides(" "+strings.Join(parts, "   "), d.burnDown()+" ", width)
+}
+
+func (d *drawing) ends() string {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	left := d.state.Deadline.Sub(d.clock)
+	switch {
+	case d.state.Phase == drain.DeadlineReached:
+		return s.Danger.Render("deadline " + words.HM(d.state.Deadline) + " reached")
+	case d.state.Phase.Ended():
+		return s.Dim.Render(words.Phase(d.state.Phase) + " since " + words.HM(d.state.Since))
+	case left < 5*time.Minute:
+		return s.Warn.Render("ends " + words.HM(d.state.Deadline) + " " + g.Dot + " " + widget.Left(left))
+	}
+	return s.Dim.Render("ends ") + words.HM(d.state.Deadline) + s.Dim.Render(" "+g.Dot+" ") + widget.Left(left)
+}
+
+// burnDown is how the number of what is left went since the drain began.
+func (d *drawing) burnDown() string {
+	const points = 8
+	end := d.clock
+	if d.state.Phase.Ended() && !d.state.Since.IsZero() {
+		end = d.state.Since
+	}
+	whole := end.Sub(d.state.Started)
+	if whole <= 0 || len(d.state.Items) == 0 {
+		return ""
+	}
+	values := make([]float64, points)
+	for i := range values {
+		values[i] = float64(leftAt(d.state.Items, d.state.Started.Add(whole*time.Duration(i+1)/points)))
+	}
+	return d.env.Theme.Styles.Dim.Render(widget.Spark(values, points, d.env.Theme.Glyphs))
+}
+
+// short is the one line of narrow or low screens.
+func (d *drawing) short(width int) string {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	text := " " + s.Title.Render(widget.Name(d.host.Name())) + " " + d.stateWord()
+	if d.state == nil {
+		return widget.Fit(text+"   "+s.Dim.Render("no drain"), width)
+	}
+	c := d.state.Count()
+	if left := d.state.Deadline.Sub(d.clock); !d.state.Phase.Ended() {
+		text += "   " + widget.Left(left) + s.Dim.Render(" ("+words.HM(d.state.Deadline)+")")
+	}
+	text += fmt.Sprintf("   %d/%d left", c.Left, c.Total)
+	if c.NeedsYou > 0 {
+		text += "   " + s.State(themes.NeedsYou).Render(fmt.Sprintf("%s %d", g.NeedsYou, c.NeedsYou))
+	}
+	text += s.Dim.Render(fmt.Sprintf("   late %d", c.Late))
+	lost := s.Dim
+	if c.Lost > 0 {
+		lost = s.State(themes.Lost)
+	}
+	return widget.Fit(text+lost.Render(fmt.Sprintf("   lost %d", c.Lost)), width)
+}
+
+// warning is the one line that says why what is shown can't be relied on, or why
+// nothing moves.
+func (d *drawing) warning() string {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	if ok, why := feed.Fresh(d.view, d.now); !ok {
+		return s.State(themes.Unreachable).Render(g.Unreachable + " this is what was last known: " + words.Text(why))
+	}
+	switch {
+	case d.state == nil:
+		return ""
+	case !d.state.Waiting.IsZero():
+		return s.Warn.Render("waits: " + words.Reason(d.state.Waiting))
+	case d.state.Phase == drain.DeadlineReached:
+		return s.Danger.Render("the deadline is reached, the host stays held: extend (x), escalate by name (e), or stop (s)")
+	case d.state.Phase == drain.Verifying:
+		return s.Dim.Render(fmt.Sprintf("all have left; verified when nothing is in the way: %d to clear (4 gate)", len(d.state.Issues)))
+	case d.state.Phase == drain.Empty:
+		return s.Ok.Render("empty and verified: the gate (4) makes the proof")
+	}
+	return ""
+}
+
+// foot is what happens next and what happened last.
+func (d *drawing) foot(width, height int) []string {
+	if !d.known || height < 10 {
+		return nil
+	}
+	n := 1
+	if height >= 28 {
+		n = 3
+	}
+	next, last := d.next(n, width), d.last(n)
+	out := []string{widget.Rule(width, d.env.Theme)}
+	for i := range n {
+		l, r := "", ""
+		if i < len(next) {
+			l = next[i]
+		}
+		if i < len(last) {
+			r = last[i]
+		}
+		if width < sectionsFrom && i == 0 && l != "" {
+			r = ""
+		}
+		out = append(out, widget.Sides(" "+l, r+" ", width))
+	}
+	return out
+}
+
+// next lines up what happens next: on one line as much as fits, on several the
+// soonest first.
+func (d *drawing) next(n, width int) []string {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	if d.state == nil {
+		return nil
+	}
+	all := words.Coming(*d.state, d.frame.Policy, d.clock)
+	if len(all) == 0 {
+		return []string{s.Dim.Render("nothing happens by itself")}
+	}
+	var out []string
+	per := 1
+	if n == 1 {
+		per = 3
+	}
+	for i := 0; i < len(all) && len(out) < n; i += per {
+		var parts []string
+		for _, due := range all[i:min(i+per, len(all))] {
+			style := s.Text
+			if due.What == "KILL" {
+				style = s.Danger
+			}
+			parts = append(parts, style.Render(words.ComingText(due)))
+		}
+		lead := "     "
+		if i == 0 {
+			lead = "next "
+		}
+		out = append(out, s.Dim.Render(lead)+widget.Fit(strings.Join(parts, " "+g.Dot+" "), max(20, width/2-6)))
+	}
+	return out
+}
+
+// last are the newest events of this host, newest first.
+func (d *drawing) last(n int) []string {
+	s := d.env.Theme.Styles
+	var out []string
+	for i := len(d.frame.Events) - 1; i >= 0 && len(out) < n; i-- {
+		e := d.frame.Events[i]
+		if fleet.HostID(e.Stream) == d.host {
+			out = append(out, s.Dim.Render(words.HMS(e.At)+" ")+s.Dim.Render(words.Event(e)))
+		}
+	}
+	return out
+}

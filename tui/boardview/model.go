@@ -1,0 +1,272 @@
+// Package boardview is the screen of one host's drain: every workload by name,
+// with what it waits for, how long it has, and what happens next.
+//
+// It draws a [feed.Frame]; times run by the journal's clock. Keys become
+// [feed.Want] messages in which the workload is frozen by key and run. A host
+// without a drain shows what runs there, as a drain would classify it.
+package boardview
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"ebb/drain"
+	"ebb/fleet"
+	"ebb/tui/feed"
+	"ebb/tui/keys"
+	"ebb/tui/widget"
+	"ebb/tui/words"
+)
+
+// From these widths on sections have headings, and stand side by side.
+const (
+	sectionsFrom = 100
+	sideBySide   = 200
+)
+
+// Model is the screen.
+type Model struct {
+	env   feed.Env
+	host  fleet.HostID
+	table *widget.Table[line]
+	d     *drawing
+}
+
+// New makes the screen.
+func New(env feed.Env) Model {
+	d := &drawing{env: env}
+	m := Model{env: env, d: d}
+	m.table = widget.NewTable(env.Theme, columns(false), widget.Rows[line]{
+		ID:      line.id,
+		Cells:   d.cells,
+		Match:   d.filterable,
+		Section: d.section,
+		Heading: d.heading,
+		Sign:    d.sign,
+		Empty:   "nothing here has to leave",
+	})
+	return m
+}
+
+// SetFrame takes the latest state of everything.
+func (m Model) SetFrame(f feed.Frame) Model {
+	m.d.frame = f
+	m.refresh()
+	return m
+}
+
+// SetHost changes the host that is shown.
+func (m Model) SetHost(h fleet.HostID) Model {
+	if h != m.host {
+		m.host = h
+		m.table.ClearMarks()
+		m.refresh()
+		m.table.First()
+	}
+	return m
+}
+
+func (m Model) refresh() {
+	m.d.host = m.host
+	m.d.view, m.d.state, m.d.known = m.d.frame.Host(m.host)
+	if m.d.state != nil && (m.d.state.Drain == "" || m.d.state.Undone) {
+		m.d.state = nil
+	}
+	m.table.SetRows(m.d.lines())
+}
+
+// SetFilter shows only the workloads that match.
+func (m Model) SetFilter(f widget.Filter) Model {
+	m.table.SetFilter(f)
+	return m
+}
+
+// Host is the host that is shown.
+func (m Model) Host() fleet.HostID { return m.host }
+
+// Focus lists the hosts whose full facts the screen draws.
+func (m Model) Focus() []fleet.HostID {
+	if m.host == "" {
+		return nil
+	}
+	return []fleet.HostID{m.host}
+}
+
+// Counting reports whether anything on the screen changes with time alone.
+func (m Model) Counting() bool { return m.d.known }
+
+// Scope is where its keys have their meaning.
+func (m Model) Scope() keys.Scope { return keys.Board }
+
+// Update takes a key.
+func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
+	k, ok := msg.(tea.KeyPressMsg)
+	if !ok || feed.Move(m.table, k, m.env.Keys.Global) {
+		return m, nil
+	}
+	own := m.env.Keys.Board
+	switch {
+	case key.Matches(k, own.NextNeedsYou):
+		if !m.table.SelectNext(line.needsYou) {
+			return m, feed.Send(feed.Say{Text: "nothing here needs you"})
+		}
+		return m, nil
+	case key.Matches(k, own.NextClass):
+		m.jump(1)
+		return m, nil
+	case key.Matches(k, own.PrevClass):
+		m.jump(-1)
+		return m, nil
+	case key.Matches(k, own.Diff):
+		return m, feed.Send(feed.Open{Screen: keys.Diff, Host: m.host})
+	case key.Matches(k, own.Extend):
+		return m, m.ofDrain(feed.Want{Verb: feed.Extend, Host: m.host})
+	case key.Matches(k, own.Stop):
+		return m, m.ofDrain(feed.Want{Verb: feed.Stop, Host: m.host})
+	}
+	l, ok := m.table.Selected()
+	if !ok {
+		return m, nil
+	}
+	if key.Matches(k, own.Details) {
+		return m, feed.Send(m.d.details(l))
+	}
+	return m, m.ofItem(k, l)
+}
+
+// ofDrain asks for something about the drain as a whole.
+func (m Model) ofDrain(w feed.Want) tea.Cmd {
+	if m.d.state == nil {
+		return feed.Send(feed.Say{Text: "no drain runs on " + widget.Name(m.host.Name())})
+	}
+	return feed.Send(w)
+}
+
+// verbs of one workload, by their bindings.
+func (m Model) verb(k tea.KeyPressMsg) (feed.Verb, bool) {
+	own := m.env.Keys.Board
+	for _, b := range []struct {
+		on   key.Binding
+		verb feed.Verb
+	}{
+		{own.Escalate, feed.Escalate}, {own.MoreTime, feed.MoreTime}, {own.Class, feed.Reclass},
+		{own.Hold, feed.Hold}, {own.Keep, feed.Keep}, {own.Retry, feed.Retry},
+	} {
+		if key.Matches(k, b.on) {
+			return b.verb, true
+		}
+	}
+	return "", false
+}
+
+// ofItem asks for something about the workload under the cursor, or about the
+// marked ones. An escalation is always about one.
+func (m Model) ofItem(k tea.KeyPressMsg, l line) tea.Cmd {
+	verb, ok := m.verb(k)
+	if !ok {
+		return nil
+	}
+	say := func(text string) tea.Cmd { return feed.Send(feed.Say{Text: text}) }
+	if from, moved := m.table.Moved(); moved {
+		m.table.Settle()
+		return say(fmt.Sprintf("%s is gone: the cursor is on %s now, press again", words.Name(strings.TrimPrefix(from, "item/")), l.label))
+	}
+	switch {
+	case verb == feed.Retry && m.d.state != nil && m.d.state.Person:
+		return feed.Send(feed.Want{Verb: verb, Host: m.host}) // the drain itself waits for this
+	case m.d.state == nil:
+		return say("no drain runs here: plan one first (5)")
+	case l.kind != item:
+		return say("that is not a workload of the drain: see diff (3) and gate (4)")
+	case !l.it.Open():
+		return say(l.label + " has " + string(l.it.End) + " already")
+	}
+	w := feed.Want{Verb: verb, Host: m.host, Key: l.it.Key, Run: l.it.Run, Keys: []fleet.Key{l.it.Key}}
+	marked, hidden := m.table.Marked()
+	if len(marked) > 0 && verb != feed.Escalate {
+		w.Keys, w.Hidden = nil, hidden
+		for _, r := range marked {
+			if r.kind == item && r.it.Open() {
+				w.Keys = append(w.Keys, r.it.Key)
+			}
+		}
+		m.table.ClearMarks()
+	}
+	return feed.Send(w)
+}
+
+// jump moves the cursor to the first row of the next class that has any.
+func (m Model) jump(by int) {
+	cur, ok := m.table.Selected()
+	if !ok {
+		return
+	}
+	all := m.d.rows
+	at := 0
+	for i, l := range all {
+		if l.id() == cur.id() {
+			at = i
+		}
+	}
+	for i := at; i >= 0 && i < len(all); i += by {
+		if all[i].section == cur.section {
+			continue
+		}
+		first := i
+		for first > 0 && all[first-1].section == all[i].section {
+			first--
+		}
+		if m.table.Select(all[first].id()) {
+			return
+		}
+	}
+}
+
+// View draws the screen in exactly height lines of exactly width cells.
+func (m Model) View(width, height int) string {
+	if width < 1 || height < 1 {
+		return ""
+	}
+	now := m.d.env.Now()
+	m.d.now, m.d.clock = now, m.d.frame.Clock(now)
+	m.layout(width)
+	head, foot := m.d.head(width, height), m.d.foot(width, height)
+	room := height - len(head) - len(foot)
+	if room < 3 {
+		foot = nil
+		if room = height - len(head); room < 1 {
+			head, room = nil, height
+		}
+	}
+	body := ""
+	if width >= sideBySide && len(m.d.rows) > 0 {
+		body = m.wide(width, room)
+	} else {
+		body = m.table.View(width, room)
+	}
+	lines := append(head, strings.Split(body, "\n")...)
+	return widget.Exact(append(lines, foot...), width, height)
+}
+
+// layout changes columns and headings where the width asks for it.
+func (m Model) layout(width int) {
+	if narrow := width < sectionsFrom; narrow != m.d.narrow {
+		m.d.narrow = narrow
+		m.table.SetColumns(columns(narrow))
+		m.table.SetRows(m.d.rows)
+	}
+}
+
+// State of a drain by its items, for the burn-down.
+func leftAt(items map[fleet.Key]drain.Item, at time.Time) (n int) {
+	for _, it := range items {
+		if !it.FoundAt.After(at) && (it.Open() || it.EndAt.After(at)) {
+			n++
+		}
+	}
+	return n
+}

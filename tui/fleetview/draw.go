@@ -1,0 +1,248 @@
+package fleetview
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"ebb/drain"
+	"ebb/themes"
+	"ebb/tui/feed"
+	"ebb/tui/widget"
+	"ebb/tui/words"
+)
+
+// The columns, by their place.
+const (
+	colHost = iota
+	colState
+	colSince
+	colBy
+	colWhy
+	colClasses
+	colGPU
+	colDiff
+	colAgent
+	colDrain
+)
+
+const gutter = 4 // what the table puts before the columns
+
+// columns in their order. Where room is short, what is only looked up leaves
+// first; the host and its state never do.
+func columns() []widget.Column {
+	return []widget.Column{
+		colHost:    {Title: "HOST", Min: 8, Weight: 2, Max: 28},
+		colState:   {Title: "STATE", Min: 13, Weight: 2, Max: 17},
+		colSince:   {Title: "SINCE", Min: 6, Priority: 2, Right: true},
+		colBy:      {Title: "BY", Min: 4, Weight: 1, Max: 14, Priority: 6},
+		colWhy:     {Title: "WHY", Min: 8, Weight: 4, Max: 48, Priority: 7},
+		colClasses: {Title: "  E  S  P  D  X  ?", Min: 18, Priority: 8},
+		colGPU:     {Title: "GPU", Min: 5, Priority: 9, Right: true},
+		colDiff:    {Title: "DIFF", Min: 4, Priority: 4, Right: true},
+		colAgent:   {Title: "AGENT", Min: 5, Priority: 5, Right: true},
+		colDrain:   {Title: "DRAIN", Min: 11, Weight: 4, Max: 34, Priority: 3},
+	}
+}
+
+// drawing is what cells need besides their row.
+type drawing struct {
+	env   feed.Env
+	frame feed.Frame
+	drain int            // width of the last column
+	count map[string]int // hosts by state
+	needs int            // hosts that need a person
+}
+
+// measure notes how wide the column of drains is, since its bar depends on it.
+func (d *drawing) measure(width int) {
+	d.drain = widget.Widths(columns(), width-gutter, 2)[colDrain]
+}
+
+func (d *drawing) sign(r row) widget.Cell {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	if r.needs || r.forgotten {
+		return widget.T(g.NeedsYou, s.State(themes.NeedsYou))
+	}
+	return widget.Cell{}
+}
+
+func (d *drawing) cells(r row) []widget.Cell {
+	s, g, now := d.env.Theme.Styles, d.env.Theme.Glyphs, d.env.Now()
+	none := widget.T(g.None, s.Dim)
+	out := make([]widget.Cell, colDrain+1)
+	for i := range out {
+		out[i] = none
+	}
+	out[colHost] = widget.T(widget.Name(r.v.Host.ID.Name()), lipgloss.Style{})
+	out[colState] = widget.Cell{Drawn: s.State(r.role).Render(g.State(r.role) + " " + r.word)}
+	if !r.since.IsZero() {
+		out[colSince] = widget.T(widget.Age(now.Sub(r.since)), lipgloss.Style{})
+	}
+	if r.hold != nil {
+		out[colBy] = widget.T(widget.Name(r.hold.Who), s.Dim)
+		out[colWhy] = widget.T(r.hold.Why, s.Dim)
+	}
+	if !r.v.Unreachable.IsZero() {
+		out[colWhy] = widget.Cell{Text: d.silence(r, now), Style: s.State(themes.Unreachable), Rest: true}
+		return out
+	}
+	out[colClasses] = widget.Cell{Drawn: d.classes(r)}
+	if busy, all, ok := r.gpus(); ok && all > 0 {
+		out[colGPU] = widget.T(fmt.Sprintf("%d/%d", busy, all), lipgloss.Style{})
+	} else if !ok {
+		out[colGPU] = widget.T("?", s.Stale)
+	}
+	switch {
+	case r.dirty > 0:
+		out[colDiff] = widget.T(g.NeedsYou+" "+strconv.Itoa(r.dirty), s.Warn)
+	case r.v.Facts.Status == "":
+		out[colDiff] = widget.T("?", s.Stale)
+	}
+	out[colAgent] = d.agent(r, now)
+	out[colDrain] = d.progress(r, now)
+	return out
+}
+
+// silence says since when an unreachable host is that, and what the plane still
+// hears of it: the two are different things.
+func (d *drawing) silence(r row, now time.Time) string {
+	plane := "its plane has not heard it"
+	if hb := r.v.Host.Heartbeat; !hb.IsZero() {
+		plane = "plane heard it " + widget.Age(now.Sub(hb)) + " ago"
+	}
+	text := plane + "; " + cmp.Or(words.Text(r.v.Problem), "no answer")
+	if at := feed.ReadAt(r.v); !at.IsZero() {
+		text += "; last read " + widget.Age(now.Sub(at)) + " ago"
+	}
+	return text
+}
+
+// classes draws the numbers of workloads by class in six narrow columns.
+func (d *drawing) classes(r row) string {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	n, ok := r.classes()
+	var b strings.Builder
+	for i, c := range n {
+		text, style := strconv.Itoa(c), s.Text
+		switch {
+		case !ok:
+			text, style = "?", s.Stale
+		case c == 0:
+			text, style = g.None, s.Dim
+		case c > 999:
+			text = "1k+"
+		case i == len(n)-1:
+			style = s.Warn
+		}
+		b.WriteString(style.Render(widget.FitRight(text, 3)))
+	}
+	return b.String()
+}
+
+// agent is how long ago the agent was heard.
+func (d *drawing) agent(r row, now time.Time) widget.Cell {
+	s := d.env.Theme.Styles
+	at := feed.ReadAt(r.v)
+	if at.IsZero() {
+		return widget.T("?", s.Stale)
+	}
+	age := now.Sub(at)
+	if age > feed.StaleAfter {
+		return widget.T(widget.Age(age)+"!", s.Warn)
+	}
+	return widget.T(widget.Age(age), s.Dim)
+}
+
+// progress is a drain in one cell: what is left, how long there is, and a bar of
+// what has gone where there is room for one.
+func (d *drawing) progress(r row, now time.Time) widget.Cell {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	if r.s == nil {
+		if r.forgotten {
+			return widget.Cell{Text: d.forgotten(r, now), Style: s.State(themes.NeedsYou), Rest: true}
+		}
+		return widget.T(g.None, s.Dim)
+	}
+	style := lipgloss.Style{}
+	tail := ""
+	switch left := r.s.Deadline.Sub(d.frame.Clock(now)); {
+	case r.s.Phase == drain.Empty, r.s.Phase == drain.Stopped:
+		style = s.Dim
+	case left < 0 || r.s.Phase == drain.DeadlineReached:
+		tail, style = " over", s.Danger
+	default:
+		tail = " " + widget.Clock(left)
+	}
+	if r.counts.Lost > 0 {
+		tail += fmt.Sprintf(" %s%d", g.Lost, r.counts.Lost)
+	}
+	text := fmt.Sprintf("%d/%d", r.counts.Left, r.counts.Total) + tail
+	if d.drain < len(text)+14 {
+		return widget.T(text, style)
+	}
+	done := 0.0
+	if r.counts.Total > 0 {
+		done = float64(r.counts.Total-r.counts.Left) / float64(r.counts.Total)
+	} else if r.s.First {
+		done = 1
+	}
+	long := fmt.Sprintf("%d of %d left", r.counts.Left, r.counts.Total) + tail
+	if d.drain < len(long)+10 {
+		long = text
+	}
+	return widget.Cell{Drawn: widget.Bar(8, done, s, g) + " " + style.Inherit(s.Text).Render(long)}
+}
+
+// forgotten says what a cordon that nobody looks after costs.
+func (d *drawing) forgotten(r row, now time.Time) string {
+	busy, all, ok := r.gpus()
+	if !ok || all-busy <= 0 {
+		return "forgotten?"
+	}
+	hours := int64(now.Sub(r.hold.Since).Hours()) * int64(all-busy)
+	text := fmt.Sprintf("forgotten? %d GPU-h idle", hours)
+	if d.drain < len(text) {
+		return "forgotten?"
+	}
+	return text
+}
+
+// head is the line of counts, and the rule under it.
+func (m Model) head(width int) []string {
+	th := m.env.Theme
+	s, g := th.Styles, th.Glyphs
+	n, needs := m.draw.count, m.draw.needs
+	var parts []string
+	if needs > 0 {
+		verb := "need you"
+		if needs == 1 {
+			verb = "needs you"
+		}
+		parts = append(parts, s.State(themes.NeedsYou).Render(fmt.Sprintf("%s %d %s", g.NeedsYou, needs, verb)))
+	}
+	for _, role := range append(themes.States(), "") {
+		if n[role] == 0 || role == themes.NeedsYou {
+			continue
+		}
+		word := themes.Word(role)
+		if role == "" {
+			word = "not read yet"
+		}
+		parts = append(parts, s.State(role).Render(fmt.Sprintf("%d %s", n[role], word)))
+	}
+	right := s.Dim.Render("sorted: " + m.order.String())
+	if f := m.table.Filter(); !f.Empty() {
+		right = s.Input.Render("/"+widget.Clean(f.String())) + "   " + right
+	}
+	if pos := m.table.Position(); pos != "" {
+		right += s.Dim.Render("   " + pos)
+	}
+	return []string{widget.Sides(" "+strings.Join(parts, "   "), right+" ", width), widget.Rule(width, th)}
+}
+
+func split(s string) []string { return strings.Split(s, "\n") }

@@ -1,0 +1,163 @@
+// Package fleetview is the screen of all hosts: one line each, those first that
+// need a person.
+//
+// It draws a [feed.Frame] and asks nobody: keys become messages ([feed.Want],
+// [feed.Open]) in which the host is frozen by its id. The cursor and the marks
+// follow ids, whatever the order does. A host that can't be reached is shown as
+// that, with since when and why, never as empty.
+package fleetview
+
+import (
+	"fmt"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"ebb/fleet"
+	"ebb/tui/feed"
+	"ebb/tui/keys"
+	"ebb/tui/widget"
+)
+
+// Model is the screen.
+type Model struct {
+	env   feed.Env
+	frame feed.Frame
+	table *widget.Table[row]
+	order order
+	draw  *drawing
+}
+
+// New makes the screen.
+func New(env feed.Env) Model {
+	d := &drawing{env: env}
+	m := Model{env: env, draw: d}
+	m.table = widget.NewTable(env.Theme, columns(), widget.Rows[row]{
+		ID:    func(r row) string { return string(r.v.Host.ID) },
+		Cells: d.cells,
+		Match: filterable,
+		Sign:  d.sign,
+		Empty: "no host is listed yet",
+	})
+	return m
+}
+
+// SetFrame takes the latest state of everything.
+func (m Model) SetFrame(f feed.Frame) Model {
+	m.frame = f
+	m.draw.frame = f
+	m.refresh()
+	return m
+}
+
+func (m Model) refresh() {
+	all := rows(m.frame, m.order, m.env.Now())
+	m.draw.count, m.draw.needs = map[string]int{}, 0
+	for _, r := range all {
+		m.draw.count[r.role]++
+		if r.needs || r.forgotten {
+			m.draw.needs++
+		}
+	}
+	m.table.SetRows(all)
+}
+
+// SetFilter shows only the hosts that match.
+func (m Model) SetFilter(f widget.Filter) Model {
+	m.table.SetFilter(f)
+	return m
+}
+
+// SetHost puts the cursor on a host.
+func (m Model) SetHost(h fleet.HostID) Model {
+	m.table.Select(string(h))
+	return m
+}
+
+// Host is the host under the cursor.
+func (m Model) Host() fleet.HostID {
+	r, _ := m.table.Selected()
+	return r.v.Host.ID
+}
+
+// Focus lists the hosts whose full facts the screen draws.
+func (m Model) Focus() []fleet.HostID {
+	var out []fleet.HostID
+	for _, r := range m.table.Visible() {
+		out = append(out, r.v.Host.ID)
+	}
+	return out
+}
+
+// Counting reports whether anything on the screen changes with time alone.
+func (m Model) Counting() bool { return len(m.frame.Snapshot.Hosts) > 0 }
+
+// Scope is where its keys have their meaning.
+func (m Model) Scope() keys.Scope { return keys.Fleet }
+
+// Update takes a key.
+func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
+	k, ok := msg.(tea.KeyPressMsg)
+	if !ok || feed.Move(m.table, k, m.env.Keys.Global) {
+		return m, nil
+	}
+	own := m.env.Keys.Fleet
+	if key.Matches(k, own.Sort) {
+		m.order = (m.order + 1) % orders
+		m.refresh()
+		return m, nil
+	}
+	r, ok := m.table.Selected()
+	if !ok {
+		return m, nil
+	}
+	if from, moved := m.table.Moved(); moved {
+		m.table.Settle()
+		return m, feed.Send(feed.Say{Text: fmt.Sprintf("%s is gone from the list: the cursor is on %s now, press again",
+			widget.Name(fleet.HostID(from).Name()), widget.Name(r.v.Host.ID.Name()))})
+	}
+	return m, m.act(k, r)
+}
+
+// act turns a key into what is asked of the host under the cursor, or of the
+// marked ones.
+func (m Model) act(k tea.KeyPressMsg, r row) tea.Cmd {
+	own, id := m.env.Keys.Fleet, r.v.Host.ID
+	switch {
+	case key.Matches(k, own.Cordon), key.Matches(k, own.CordonWhy):
+		want := feed.Want{Verb: feed.Cordon, Host: id, Edit: key.Matches(k, own.CordonWhy)}
+		want.Hosts, want.Hidden = m.meant(id)
+		m.table.ClearMarks()
+		return feed.Send(want)
+	case key.Matches(k, own.Uncordon):
+		return feed.Send(feed.Want{Verb: feed.Uncordon, Host: id})
+	case key.Matches(k, own.Drain):
+		return feed.Send(feed.Want{Verb: feed.Drain, Host: id})
+	case key.Matches(k, own.Open):
+		return feed.Send(feed.Open{Screen: keys.Board, Host: id})
+	}
+	return nil
+}
+
+// meant is the marked hosts that can be seen, or the one under the cursor.
+func (m Model) meant(cursor fleet.HostID) (hosts []fleet.HostID, hidden int) {
+	marked, hidden := m.table.Marked()
+	for _, r := range marked {
+		hosts = append(hosts, r.v.Host.ID)
+	}
+	if len(hosts) == 0 {
+		hosts = []fleet.HostID{cursor}
+	}
+	return hosts, hidden
+}
+
+// View draws the screen in exactly height lines of exactly width cells.
+func (m Model) View(width, height int) string {
+	m.draw.measure(width)
+	head := m.head(width)
+	if height < 6 {
+		head = nil
+	}
+	body := m.table.View(width, height-len(head))
+	return widget.Exact(append(head, split(body)...), width, height)
+}

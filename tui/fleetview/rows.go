@@ -1,0 +1,185 @@
+package fleetview
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ebb/drain"
+	"ebb/fleet"
+	"ebb/themes"
+	"ebb/tui/widget"
+
+	"ebb/tui/feed"
+	"ebb/tui/words"
+)
+
+// order is how hosts are sorted; the key for it cycles.
+type order int
+
+const (
+	byAttention order = iota
+	byName
+	byState
+	byAge
+	orders
+)
+
+func (o order) String() string {
+	return [...]string{"attention", "host", "state", "longest first"}[o]
+}
+
+// forgotten is how long a cordon without a drain may stand before it rises by
+// itself.
+const forgotten = 24 * time.Hour
+
+// row is one host with what is said about it.
+type row struct {
+	v          fleet.HostView
+	s          *drain.State // its drain, unless that has been lifted
+	role, word string
+	hold       *fleet.Hold // the older of the holds, as the host last told
+	since      time.Time   // of the state
+	counts     drain.Counts
+	dirty      int  // findings that need explaining
+	needs      bool // a person
+	forgotten  bool
+}
+
+func rows(f feed.Frame, by order, now time.Time) []row {
+	out := make([]row, 0, len(f.Snapshot.Hosts))
+	for _, v := range f.Snapshot.Hosts {
+		out = append(out, makeRow(f, v, now))
+	}
+	slices.SortStableFunc(out, func(a, b row) int {
+		switch by {
+		case byAttention:
+			return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.v.Host.ID, b.v.Host.ID))
+		case byState:
+			return cmp.Or(cmp.Compare(a.word, b.word), cmp.Compare(a.v.Host.ID, b.v.Host.ID))
+		case byAge:
+			return cmp.Or(oldest(a.since, b.since), cmp.Compare(a.v.Host.ID, b.v.Host.ID))
+		}
+		return cmp.Compare(a.v.Host.ID, b.v.Host.ID)
+	})
+	return out
+}
+
+func makeRow(f feed.Frame, v fleet.HostView, now time.Time) row {
+	r := row{v: v}
+	if s, ok := f.Drains[v.Host.ID]; ok && s.Drain != "" && !s.Undone {
+		r.s, r.counts = &s, s.Count()
+	}
+	r.role, r.word = words.State(v, r.s)
+	holds, _, _ := v.Holds()
+	r.hold = holds.Cordon
+	if r.hold == nil {
+		r.hold = holds.Drain
+	}
+	r.since = v.Unreachable
+	if r.since.IsZero() && r.hold != nil {
+		r.since = r.hold.Since
+	}
+	for _, fi := range v.Findings {
+		if !fi.Verdict.Clean() {
+			r.dirty++
+		}
+	}
+	r.needs = r.role == themes.NeedsYou || r.counts.NeedsYou > 0
+	r.forgotten = r.s == nil && holds.Drain == nil && holds.Cordon != nil && v.Unreachable.IsZero() &&
+		now.Sub(holds.Cordon.Since) > forgotten
+	return r
+}
+
+// rank puts first what needs a person, then what goes wrong, then what is under
+// way, and last what is as it should be.
+func (r row) rank() int {
+	switch {
+	case r.needs:
+		return 0
+	case r.role == themes.Lost:
+		return 1
+	case r.role == themes.Unreachable && (r.hold != nil || r.s != nil):
+		return 2
+	case r.role == themes.HostOnly, r.role == themes.PlaneOnly:
+		return 3
+	case r.role == themes.Draining:
+		return 4
+	case r.role == themes.Unreachable:
+		return 5
+	case r.forgotten:
+		return 6
+	case r.role == themes.Cordoning:
+		return 7
+	case r.role == themes.Cordoned, r.role == themes.Empty:
+		return 8
+	case r.role == "":
+		return 9
+	case r.dirty > 0:
+		return 10
+	}
+	return 11
+}
+
+func oldest(a, b time.Time) int {
+	if a.IsZero() != b.IsZero() {
+		if a.IsZero() {
+			return 1
+		}
+		return -1
+	}
+	return a.Compare(b)
+}
+
+func filterable(r row) widget.Filterable {
+	text := string(r.v.Host.ID) + " " + r.word + " " + r.v.Problem
+	fields := map[string]string{"state": r.word, "host": r.v.Host.ID.Name(), "plane": r.v.Host.ID.Plane(), "pool": r.v.Host.Pool()}
+	if r.hold != nil {
+		text += " " + r.hold.Who + " " + r.hold.Why
+		fields["by"], fields["why"] = r.hold.Who, r.hold.Why
+	}
+	return widget.Filterable{Text: text, Labels: r.v.Host.Labels, Fields: fields}
+}
+
+// classes counts workloads in the order of [fleet.Classes]. ok is false while
+// nothing is known about them.
+func (r row) classes() (n [6]int, ok bool) {
+	if s, known := r.v.Summary.Get(); known {
+		for i, c := range fleet.Classes {
+			n[i] = s.Classes[c]
+		}
+		n[5] += s.Unattributed
+		return n, true
+	}
+	if _, known := r.v.Facts.Get(); !known {
+		return n, false
+	}
+	for _, f := range r.v.Findings {
+		if f.Workload == nil && f.Verdict != fleet.Unattributed {
+			continue
+		}
+		i := slices.Index(fleet.Classes, f.Class)
+		if i < 0 {
+			i = 5
+		}
+		n[i]++
+	}
+	return n, true
+}
+
+// gpus is busy and all; ok is false while that is not known.
+func (r row) gpus() (busy, all int, ok bool) {
+	if s, known := r.v.Summary.Get(); known {
+		return s.GPUs[0], s.GPUs[1], true
+	}
+	f, known := r.v.Facts.Get()
+	if !known || f.GPUs.Status != fleet.OK {
+		return 0, 0, known && f.GPUs.Status == fleet.NotApplicable
+	}
+	for _, g := range f.GPUs.Value {
+		if len(g.Holders) > 0 {
+			busy++
+		}
+	}
+	return busy, len(f.GPUs.Value), true
+}

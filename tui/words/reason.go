@@ -1,0 +1,205 @@
+package words
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"ebb/drain"
+	"ebb/fleet"
+)
+
+// Reason says in a sentence why a workload or a drain waits.
+func Reason(r fleet.Reason) string {
+	if s, ok := reason(r); ok {
+		return s
+	}
+	return raw(r)
+}
+
+// raw shows a code that has no sentence, with its arguments.
+func raw(r fleet.Reason) string {
+	if r.IsZero() {
+		return ""
+	}
+	parts := []string{Name(r.Code)}
+	for _, k := range slices.Sorted(maps.Keys(r.Args)) {
+		parts = append(parts, Name(k)+"="+Name(r.Args[k]))
+	}
+	return strings.Join(parts, " ")
+}
+
+// reason makes the sentence of every code of package drain, and of those that
+// acts answer with. ok is false for a code it does not know.
+func reason(r fleet.Reason) (text string, ok bool) {
+	if text, ok := waitsForItself(r); ok {
+		return text, true
+	}
+	if text, ok := waitsForPerson(r); ok {
+		return text, true
+	}
+	return waitsForHost(r)
+}
+
+// waitsForItself are reasons that time or the next step will end.
+func waitsForItself(r fleet.Reason) (string, bool) {
+	a := func(k string) string { return r.Args[k] }
+	switch r.Code {
+	case drain.WaitExpires:
+		return join(" at ", "expires by itself", When(a("at"))), true
+	case drain.WaitOutlives:
+		text := "has no expiry"
+		if a("expires") != "" {
+			text = "expires only at " + When(a("expires"))
+		}
+		return join("; escalates at ", text, When(a("escalates"))), true
+	case drain.WaitTurn:
+		return "waits for its turn: " + Text(a("running")) + " of " + Text(a("limit")) + " moves run", true
+	case drain.WaitStarting:
+		return join(" on ", "starting its replacement", nameOf(a("target"))), true
+	case drain.WaitHealth:
+		return join(": ", join(" on ", "waiting until healthy", nameOf(a("target"))), Text(a("detail"))), true
+	case drain.WaitFlip:
+		return join(" to ", "moving its claim", nameOf(a("target"))), true
+	case drain.WaitNotice:
+		return join("; TERM at ", "its owner is told", When(a("term"))), true
+	case drain.WaitGrace:
+		return join(" until ", "TERM sent, its grace runs", When(a("until"))), true
+	case drain.WaitTermGap:
+		return join(" at ", "second TERM sent, KILL", When(a("until"))), true
+	case drain.WaitKill:
+		return "KILL is being sent", true
+	case drain.WaitMissing:
+		return join(" until ", "gone from the host; its owner has", When(a("until"))) + " to say that it left", true
+	}
+	return "", false
+}
+
+// nameOf is Name, and nothing for nothing.
+func nameOf(s string) string {
+	if s == "" {
+		return ""
+	}
+	return Name(s)
+}
+
+// waitsForPerson are reasons that mostly end when somebody acts.
+func waitsForPerson(r fleet.Reason) (string, bool) {
+	a := func(k string) string { return r.Args[k] }
+	switch r.Code {
+	case drain.WaitUnclassified:
+		switch fleet.Verdict(a("verdict")) {
+		case fleet.Orphan, fleet.Unattributed:
+			return "nothing claims it: choose a class, keep it, or clean it", true
+		}
+		return "no rule classifies it: choose a class or keep it", true
+	case drain.WaitNoStrategy:
+		text := "nothing here moves a " + Name(Class(fleet.Class(a("class")))) + " workload yet"
+		return join(": ", text, Text(a("state"))) + "; its owner ends it, or you decide", true
+	case drain.WaitNoCommand:
+		return "its owner names no " + Name(a("what")) + " command, so it can't be moved", true
+	case drain.WaitNoTarget:
+		return join(": ", "no host can take it", Text(a("why"))), true
+	case drain.WaitNoReceiver:
+		return "nobody took the notice: KILL waits for that, or for you to escalate it by name", true
+	case drain.WaitHeld:
+		return heldBy("held", r), true
+	case drain.WaitKept:
+		return heldBy("kept here", r), true
+	case drain.WaitNoTime:
+		return "not enough time left: an escalation needs " + span(a("needs")) + ", there is " + span(a("has")), true
+	case drain.WaitNotPlanned:
+		return "the plan did not name it: escalate it by name, or extend", true
+	case drain.WaitBlind:
+		return join(" ", "nobody drove for", span(a("gap"))) + ": say that it may go on (retry)", true
+	case drain.WaitRebooted:
+		return "the host was rebooted: look, then undrain or begin again", true
+	case drain.WaitOtherMachine:
+		return "another machine answers at its address: " + Name(a("have")) + ", not " + Name(a("want")), true
+	}
+	return "", false
+}
+
+func heldBy(verb string, r fleet.Reason) string {
+	return join(": ", join(" by ", verb, nameOf(r.Args["by"])), Text(r.Args["why"]))
+}
+
+// waitsForHost are reasons that end when a host, a plane or an act answers.
+func waitsForHost(r fleet.Reason) (string, bool) {
+	a := func(k string) string { return r.Args[k] }
+	switch r.Code {
+	case drain.WaitFailed:
+		text := "failed" // an agent answers with this code too, without a step
+		if a("step") != "" {
+			text = Step(drain.Step(a("step"))) + " failed"
+		}
+		return join(": ", text, Text(a("detail")), Text(a("error"))) + retry(a("retry")), true
+	case drain.WaitUnknown:
+		return join(": ", "not known", Text(a("detail"))), true
+	case drain.WaitCordon:
+		return join(": ", "the cordon is not proved", Text(a("state")), Text(a("detail"))), true
+	case drain.WaitProbe:
+		return join(": ", "probe "+Name(a("probe"))+" did not answer", Text(a("detail"))), true
+	case drain.WaitUnreachable:
+		return join(": ", join(" since ", "the host can't be read", When(a("since"))), Text(a("detail"))), true
+	case drain.WaitPlane:
+		return join(": ", "the control plane can't be read, nothing new is begun", Text(a("detail"))), true
+	case drain.WaitHold:
+		return "its " + Name(a("what")) + " hold was lifted: nothing is done until it is back", true
+	case drain.WaitSurvived:
+		return join(" since ", "KILL was sent and it is still there", When(a("since"))), true
+	case drain.WaitArrived:
+		return "arrived in the moment of the deadline", true
+	case drain.WaitNewer:
+		return join(" ", "the journal holds an event that this program can't read", nameOf(a("kind"))) + ": drive it with a newer ebb", true
+	case drain.WaitNoProcess:
+		return "there is no process to signal: its owner ends it, or you decide", true
+	case "issue":
+		if a("check") == "" && a("detail") == "" {
+			return "keeps the host from being empty", true
+		}
+		return join(": ", CheckFails(a("check")), Text(a("detail"))), true
+	case "driver_ended":
+		return "its driver ended before it could begin", true
+	}
+	return "", false
+}
+
+func retry(at string) string {
+	if at == "" {
+		return ""
+	}
+	return "; tried again at " + When(at)
+}
+
+// Brief is Reason in few words, for narrow columns.
+func Brief(r fleet.Reason) string {
+	a := func(k string) string { return r.Args[k] }
+	switch r.Code {
+	case drain.WaitExpires:
+		return "expires"
+	case drain.WaitOutlives:
+		return join(" ", "escalates", When(a("escalates")))
+	case drain.WaitTurn:
+		return "waits its turn"
+	case drain.WaitStarting:
+		return join(" on ", "starting", nameOf(a("target")))
+	case drain.WaitHealth:
+		return join(" on ", "healthy?", nameOf(a("target")))
+	case drain.WaitFlip:
+		return join(" to ", "flip", nameOf(a("target")))
+	case drain.WaitNotice:
+		return "owner told"
+	case drain.WaitGrace:
+		return "TERM sent"
+	case drain.WaitTermGap:
+		return "TERM sent twice"
+	case drain.WaitUnclassified:
+		return "nothing claims it"
+	case drain.WaitNoStrategy:
+		return "its owner, or you"
+	case drain.WaitNotPlanned:
+		return "not in the plan"
+	}
+	return Reason(r)
+}

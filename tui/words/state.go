@@ -1,0 +1,93 @@
+package words
+
+import (
+	"ebb/drain"
+	"ebb/fleet"
+)
+
+// The names under which a theme keeps the sign and the style of a state. They
+// are those of package themes; a test keeps them equal.
+const (
+	stServing     = "serving"
+	stCordoned    = "cordoned"
+	stCordoning   = "cordoning"
+	stDraining    = "draining"
+	stEmpty       = "empty"
+	stUnreachable = "unreachable"
+	stLost        = "lost"
+	stNeedsYou    = "needs-you"
+	stHostOnly    = "host-only"
+	stPlaneOnly   = "plane-only"
+)
+
+// State says what a host is doing: role names its sign and style, word is
+// written beside it. The first that holds wins: an unreachable host is that and
+// nothing else, since all else is only what was last known. s is the host's
+// newest drain, or nil.
+func State(v fleet.HostView, s *drain.State) (role, word string) {
+	holds, _, known := v.Holds()
+	switch {
+	case !v.Unreachable.IsZero():
+		return stUnreachable, "unreachable"
+	case !known:
+		return "", "not read yet"
+	}
+	if s != nil && s.Drain != "" && !s.Undone {
+		if role, word := drainState(*s); role != "" {
+			return role, word
+		}
+	}
+	if holds.Drain != nil {
+		return stDraining, "drain elsewhere"
+	}
+	return cordonState(v, holds)
+}
+
+func drainState(s drain.State) (role, word string) {
+	c := s.Count()
+	lost := 0
+	for _, l := range s.Lost {
+		if _, ok := s.Accepted[l.Key]; !ok {
+			lost++
+		}
+	}
+	switch {
+	case s.Person:
+		return stNeedsYou, "needs you"
+	case s.Phase == drain.DeadlineReached:
+		return stNeedsYou, "deadline"
+	case s.Phase == drain.Stopped:
+		return stCordoned, "drain stopped"
+	case lost > 0 && c.Left == 0:
+		return stLost, "lost"
+	case s.Phase == drain.Empty:
+		return stEmpty, "empty, verified"
+	case s.Phase == drain.Verifying:
+		return stDraining, "verifying"
+	case s.Phase == drain.Planned, s.Phase == drain.Cordoning:
+		return stCordoning, "cordoning"
+	case s.Phase == drain.Draining:
+		return stDraining, "draining"
+	}
+	return "", ""
+}
+
+func cordonState(v fleet.HostView, h fleet.Holds) (role, word string) {
+	switch v.Cordon {
+	case fleet.Cordoning:
+		return stCordoning, "cordoning"
+	case fleet.Cordoned:
+		return stCordoned, "cordoned"
+	case fleet.HostOnly:
+		return stHostOnly, "host only"
+	case fleet.PlaneOnly:
+		return stPlaneOnly, "plane only"
+	}
+	switch {
+	case h.Cordon != nil:
+		return stHostOnly, "host only"
+	case v.Host.Draining:
+		return stPlaneOnly, "plane only"
+	}
+	return stServing, "serving"
+}
