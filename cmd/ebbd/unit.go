@@ -29,7 +29,6 @@ RuntimeDirectoryMode=0755
 RuntimeDirectoryPreserve=yes
 StateDirectory=ebb
 StateDirectoryMode=0700
-OOMScoreAdjust=-900
 
 [Install]
 WantedBy=basic.target

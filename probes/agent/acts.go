@@ -194,6 +194,11 @@ func (a *Agent) fence(req wire.ActRequest) error {
 	if hold == nil && req.Kind != wire.ActExec {
 		return refuse(wire.CodeNotHeld, "drain "+req.Drain+" does not hold this host")
 	}
+	if hold == nil {
+		if err := a.takes(req); err != nil {
+			return err
+		}
+	}
 	top, announced := a.rec.epoch(req.Drain)
 	switch {
 	case !announced:
@@ -209,6 +214,30 @@ func (a *Agent) fence(req wire.ActRequest) error {
 		return a.noTickets()
 	}
 	return nil
+}
+
+// takes refuses the first command for a workload that is not here on a host
+// that is held for another reason, or does not know: it could only start new
+// work. What was begun here before the hold is followed to its end.
+func (a *Agent) takes(req wire.ActRequest) error {
+	if !a.rec.Unheld && a.rec.Holds.Cordon == nil {
+		return nil
+	}
+	f, _ := a.store.get()
+	for _, w := range f.Workloads.Value {
+		if w.Key == req.Key {
+			return nil
+		}
+	}
+	for _, act := range a.acts.byID {
+		if r := act.req; r.Kind == wire.ActExec && r.Drain == req.Drain && r.Key == req.Key {
+			return nil
+		}
+	}
+	if a.rec.Unheld {
+		return refuse(wire.CodeUnheld, "this host has no record of its holds")
+	}
+	return refuse(wire.CodeHeld, "the host is cordoned").hold(a.rec.Holds.Cordon)
 }
 
 // fenceOfNoDrain lets an operator clean, and end an orphan, on a host that

@@ -72,7 +72,33 @@ func (l *auditLog) append(line auditLine) error {
 	return nil
 }
 
+// The log is kept in pieces: audit.log, and audit.log.1 (newest) to audit.log.8.
+const (
+	auditSize = 32 << 20
+	auditKeep = 8
+)
+
+// rotate begins a new piece once this one is large. Where that fails the log
+// just goes on in the old one.
+func (l *auditLog) rotate() {
+	info, err := l.file.Stat()
+	if err != nil || info.Size() < auditSize {
+		return
+	}
+	for i := auditKeep - 1; i > 0; i-- {
+		_ = os.Rename(l.path+"."+itoa(i), l.path+"."+itoa(i+1))
+	}
+	if os.Rename(l.path, l.path+".1") == nil {
+		l.file.Close()
+		l.file = nil
+		_ = syncDir(filepath.Dir(l.path))
+	}
+}
+
 func (l *auditLog) write(line []byte) error {
+	if l.file != nil {
+		l.rotate()
+	}
 	if l.file == nil {
 		f, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 		if err != nil {

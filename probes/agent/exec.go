@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,6 +36,7 @@ func ending(life context.Context, err error) error {
 
 const (
 	outputTail  = 4 << 10
+	outputMax   = 1 << 20 // bytes of output that lie in the run directory
 	execTimeout = 5 * time.Minute
 	killAfter   = 5 * time.Second
 	execPoll    = 20 * time.Millisecond
@@ -111,11 +113,12 @@ func (a *Agent) exec(ctx context.Context, req wire.ActRequest, reply *wire.ActRe
 	if err != nil {
 		return fmt.Errorf("exec %s: %w", req.Command, err)
 	}
-	status, late, err := await(ctx, pid, timeout)
+	capture := &capture{file: out}
+	status, late, err := await(ctx, pid, timeout, capture.bound)
 	if err != nil {
 		return err
 	}
-	reply.Output = tail(out)
+	reply.Output = capture.tail()
 	if ctx.Err() == nil {
 		os.Remove(out.Name())
 	}
@@ -205,7 +208,7 @@ func (a *Agent) outputFile(id string) (*os.File, error) {
 // await waits for a child without holding on to it: when the agent ends, the
 // child does not notice. After the timeout its session gets TERM, and KILL five
 // seconds later.
-func await(ctx context.Context, pid int, timeout time.Duration) (ws syscall.WaitStatus, late bool, err error) {
+func await(ctx context.Context, pid int, timeout time.Duration, each func()) (ws syscall.WaitStatus, late bool, err error) {
 	tick := time.NewTicker(execPoll)
 	defer tick.Stop()
 	term := time.NewTimer(timeout)
@@ -226,6 +229,7 @@ func await(ctx context.Context, pid int, timeout time.Duration) (ws syscall.Wait
 		case <-ctx.Done():
 			return ws, late, errEnding
 		case <-tick.C:
+			each()
 		case <-term.C:
 			late = true
 			_ = unix.Kill(-pid, unix.SIGTERM)
@@ -238,16 +242,34 @@ func await(ctx context.Context, pid int, timeout time.Duration) (ws syscall.Wait
 	}
 }
 
-// tail returns the end of what a command wrote.
-func tail(f *os.File) string {
-	info, err := f.Stat()
+// capture is the file that a command writes to, of which only the end counts.
+type capture struct {
+	file   *os.File
+	before []byte // the end of what was dropped
+}
+
+// bound drops what a talkative command has written so far: the run directory
+// is memory.
+func (c *capture) bound() {
+	if info, err := c.file.Stat(); err == nil && info.Size() > outputMax {
+		c.before = c.end()
+		_ = c.file.Truncate(0) // the command appends
+	}
+}
+
+func (c *capture) end() []byte {
+	info, err := c.file.Stat()
 	if err != nil {
-		return ""
+		return c.before
 	}
 	from := max(0, info.Size()-outputTail)
-	b, err := io.ReadAll(io.NewSectionReader(f, from, outputTail))
+	b, err := io.ReadAll(io.NewSectionReader(c.file, from, outputTail))
 	if err != nil {
-		return ""
+		return c.before
 	}
-	return strings.ToValidUTF8(string(b), "\uFFFD")
+	all := append(slices.Clone(c.before), b...)
+	return all[max(0, len(all)-outputTail):]
 }
+
+// tail returns the last outputTail bytes.
+func (c *capture) tail() string { return strings.ToValidUTF8(string(c.end()), "\uFFFD") }

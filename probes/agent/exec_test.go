@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 
 	"ebb/fleet"
 	"ebb/fleet/config"
@@ -194,4 +195,112 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 	if _, err := unix.FcntlInt(b.file.Fd(), unix.F_GETFD, 0); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestACordonedTargetStartsNothingNew(t *testing.T) {
+	r := targetRig(t, map[string]config.Command{"true": {Run: []string{"/bin/true"}}})
+	reply, err := r.act(execOf("e1", "true"))
+	ok(t, err)
+	if !reply.OK {
+		t.Fatalf("%+v", reply)
+	}
+	r.cordon()
+	reply, err = r.act(execOf("e2", "true")) // begun before: its health is still asked for
+	ok(t, err)
+	if !reply.OK {
+		t.Fatalf("%+v", reply)
+	}
+	other := execOf("e3", "true")
+	other.Key.ID = "web-8"
+	_, err = r.act(other)
+	if p := code(t, err, wire.CodeHeld); p.Status != 429 || p.Hold == nil {
+		t.Fatalf("%+v", p)
+	}
+	r.prober.set(func(now time.Time) Readings {
+		rd := empty(now)
+		rd.Workloads.Value = []fleet.Workload{{Key: other.Key, Phase: fleet.Running}}
+		return rd
+	})
+	_, err = r.dial(wire.Observe).Facts(t.Context(), true)
+	ok(t, err)
+	reply, err = r.act(other)
+	ok(t, err)
+	if !reply.OK {
+		t.Fatalf("%+v", reply)
+	}
+}
+
+func TestATalkativeCommandDoesNotFillTheRunDirectory(t *testing.T) {
+	f, err := os.OpenFile(filepath.Join(t.TempDir(), "out"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	ok(t, err)
+	defer f.Close()
+	c := &capture{file: f}
+	for i := range 5 {
+		_, err := f.WriteString(strings.Repeat("x", outputMax) + "end " + itoa(i) + "\n")
+		ok(t, err)
+		c.bound()
+		if info, err := f.Stat(); err != nil || info.Size() > outputMax {
+			t.Fatalf("%d bytes, %v", info.Size(), err)
+		}
+	}
+	_, err = f.WriteString("last\n")
+	ok(t, err)
+	if got := c.tail(); len(got) != outputTail || !strings.HasSuffix(got, "xend 4\nlast\n") {
+		t.Fatalf("%d bytes ending in %q", len(got), got[max(0, len(got)-20):])
+	}
+}
+
+// Over random histories of drivers, repeats and restarts: no id runs twice, and
+// nothing runs for a driver that a newer one has replaced.
+func TestActsRunOnceAndOnlyForTheNewestDriver(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	r := targetRig(t, map[string]config.Command{"note": {Run: []string{script(t, `echo "$EBB_ACT" >> `+log)}}})
+	serial := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		serial++
+		drain := "drain-" + itoa(serial)
+		var top uint64
+		allowed := map[string]bool{}
+		for range rapid.IntRange(1, 6).Draw(rt, "steps") {
+			epoch := rapid.Uint64Range(1, 3).Draw(rt, "epoch")
+			switch rapid.IntRange(0, 9).Draw(rt, "step") {
+			case 0, 1, 2:
+				_, err := r.dial(wire.Operate).Epoch(t.Context(), wire.EpochRequest{Drain: drain, Epoch: epoch})
+				if (err == nil) != (epoch >= top) {
+					rt.Fatalf("announce %d after %d: %v", epoch, top, err)
+				}
+				top = max(top, epoch)
+			case 3:
+				r.restart()
+			default:
+				req := execOf(drain+"-"+itoa(rapid.IntRange(0, 2).Draw(rt, "id")), "note")
+				req.Drain, req.Epoch = drain, epoch
+				_, err := r.act(req)
+				if known := allowed[req.ID]; (err == nil) != (known || top > 0 && epoch >= top) {
+					rt.Fatalf("act %s of epoch %d after %d: %v", req.ID, epoch, top, err)
+				}
+				if err == nil {
+					if !allowed[req.ID] {
+						top = max(top, epoch)
+					}
+					allowed[req.ID] = true
+				}
+			}
+		}
+		b, _ := os.ReadFile(log)
+		ran := map[string]int{}
+		for _, id := range strings.Fields(string(b)) {
+			if strings.HasPrefix(id, drain+"-") {
+				ran[id]++
+			}
+		}
+		for id, n := range ran {
+			if n != 1 || !allowed[id] {
+				rt.Fatalf("act %s ran %d times, allowed %v", id, n, allowed[id])
+			}
+		}
+		if len(ran) != len(allowed) {
+			rt.Fatalf("ran %v, allowed %v", ran, allowed)
+		}
+	})
 }

@@ -41,7 +41,10 @@ var slotNames = [2]string{"holds.0", "holds.1"}
 // host was reimaged, is diskless, or both slots are damaged.
 var ErrNoRecord = errors.New("no record of holds")
 
-var errTooLarge = errors.New("the record does not fit its slot")
+var (
+	errTooLarge = errors.New("the record does not fit its slot")
+	errInvalid  = errors.New("no record in this slot")
+)
 
 // slotFile is what the slots need of a file; tests put a failing one in its place.
 type slotFile interface {
@@ -105,20 +108,32 @@ func openSlot(path string) (*os.File, error) {
 
 // load finds the newest valid record.
 func (s *slots) load() (Record, error) {
-	var best Record
-	found := false
-	for i, f := range s.files {
-		rec, seq, err := readSlot(f)
-		if err != nil || (found && seq <= s.seq) {
+	rec, seq, slot, err := newest([2]io.ReaderAt{s.files[0], s.files[1]})
+	if err == nil {
+		s.seq, s.next = seq, 1-slot
+	}
+	return rec, err
+}
+
+// newest reads both slots and takes the record with the higher number. A slot
+// that is empty, torn or not there is passed over; one that can't be read at
+// all may hold the newer record, so there is none that could be relied on.
+func newest(files [2]io.ReaderAt) (rec Record, seq uint64, slot int, err error) {
+	err = ErrNoRecord
+	for i, f := range files {
+		if f == nil {
 			continue
 		}
-		best, found = rec, true
-		s.seq, s.next = seq, 1-i
+		r, n, e := readSlot(f)
+		switch {
+		case errors.Is(e, errInvalid):
+		case e != nil:
+			return Record{}, 0, 0, fmt.Errorf("%w: slot %s: %w", ErrNoRecord, slotNames[i], e)
+		case err != nil || n > seq:
+			rec, seq, slot, err = r, n, i, nil
+		}
 	}
-	if !found {
-		return Record{}, ErrNoRecord
-	}
-	return best, nil
+	return rec, seq, slot, err
 }
 
 // fits refuses a record that would leave no room for holds.
@@ -173,25 +188,34 @@ func slotSum(head, payload []byte) [sha256.Size]byte {
 
 func readSlot(f io.ReaderAt) (Record, uint64, error) {
 	head := make([]byte, slotHeader)
-	if _, err := f.ReadAt(head, 0); err != nil {
+	if err := readAt(f, head, 0); err != nil {
 		return Record{}, 0, err
 	}
 	n := binary.BigEndian.Uint64(head[16:])
 	if string(head[:8]) != slotMagic || n > slotSize-slotHeader {
-		return Record{}, 0, ErrNoRecord
+		return Record{}, 0, errInvalid
 	}
 	payload := make([]byte, n)
-	if _, err := f.ReadAt(payload, slotHeader); err != nil {
+	if err := readAt(f, payload, slotHeader); err != nil {
 		return Record{}, 0, err
 	}
 	if slotSum(head[8:24], payload) != [sha256.Size]byte(head[24:slotHeader]) {
-		return Record{}, 0, fmt.Errorf("%w: wrong checksum", ErrNoRecord)
+		return Record{}, 0, errInvalid
 	}
 	var rec Record
 	if err := json.Unmarshal(payload, &rec); err != nil {
-		return Record{}, 0, err
+		return Record{}, 0, err // whole, and of a kind that this agent does not know
 	}
 	return rec, binary.BigEndian.Uint64(head[8:]), nil
+}
+
+func readAt(f io.ReaderAt, p []byte, off int64) error {
+	if _, err := f.ReadAt(p, off); errors.Is(err, io.EOF) {
+		return errInvalid
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 func (s *slots) close() {
@@ -205,8 +229,7 @@ func (s *slots) close() {
 // ReadHolds reads the record of a state directory without a daemon and without
 // changing anything. Where there is no record it returns ErrNoRecord.
 func ReadHolds(dir string) (Record, error) {
-	s := &slots{}
-	defer s.close()
+	var files [2]io.ReaderAt
 	for i, name := range slotNames {
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -215,26 +238,22 @@ func ReadHolds(dir string) (Record, error) {
 		if err != nil {
 			return Record{}, fmt.Errorf("read holds: %w", err)
 		}
-		s.files[i] = f
+		defer f.Close()
+		files[i] = f
 	}
-	var best Record
-	var top uint64
-	err := ErrNoRecord
-	for _, f := range s.files {
-		if f == nil {
-			continue
-		}
-		if rec, seq, e := readSlot(f); e == nil && (err != nil || seq > top) {
-			best, top, err = rec, seq, nil
-		}
-	}
-	return best, err
+	rec, _, _, err := newest(files)
+	return rec, err
 }
 
 // Init records "no holds" in a state directory that has no record, which is
 // what tells a new host's agent that it may admit work. It refuses where a
 // record exists.
 func Init(dir, machine string) error {
+	lock, err := lockState(dir)
+	if err != nil {
+		return fmt.Errorf("state directory %s: %w", dir, err)
+	}
+	defer lock.Close()
 	s, _, err := openSlots(dir)
 	if s == nil {
 		return err

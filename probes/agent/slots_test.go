@@ -261,3 +261,43 @@ func fill(t *testing.T, dir string) {
 		}
 	}
 }
+
+// unreadable is a slot whose sectors are gone.
+type unreadable struct{ slotFile }
+
+func (unreadable) ReadAt([]byte, int64) (int, error) { return 0, unix.EIO }
+
+func TestASlotThatCantBeReadMayHoldTheNewerRecord(t *testing.T) {
+	dir := t.TempDir()
+	s := newSlots(t, dir)
+	ok(t, s.save(held("a")))
+	s.files[s.next] = unreadable{s.files[s.next]}
+	if _, err := s.load(); !errors.Is(err, ErrNoRecord) || !errors.Is(err, unix.EIO) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestInitLeavesARunningAgentAlone(t *testing.T) {
+	r := unstarted(t)
+	r.start()
+	if err := Init(r.cfg.StateDir, testMachine); !errors.Is(err, ErrLocked) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestTheAuditLogIsKeptInPieces(t *testing.T) {
+	dir := t.TempDir()
+	ok(t, os.WriteFile(filepath.Join(dir, "audit.log"), append(make([]byte, auditSize), "cut short"...), 0o600))
+	l := newAuditLog(dir)
+	defer l.close()
+	for i := range 3 {
+		ok(t, l.append(auditLine{Verb: "v" + itoa(i)}))
+	}
+	first, err := os.ReadFile(filepath.Join(dir, "audit.log.1"))
+	ok(t, err)
+	now, err := os.ReadFile(filepath.Join(dir, "audit.log"))
+	ok(t, err)
+	if !strings.Contains(string(first), "cut short\n{") || !strings.Contains(string(first), `"v0"`) || strings.Count(string(now), "\n") != 2 {
+		t.Fatalf("the pieces have %d and %d bytes", len(first), len(now))
+	}
+}
