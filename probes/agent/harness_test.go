@@ -110,7 +110,7 @@ type rig struct {
 	cfg    Config
 	agent  *Agent
 	stop   func()
-	runs   int
+	conns  map[wire.Role]*client.Client // to the agent that runs now
 }
 
 // newRig makes a rig whose agent has been told that nothing holds it.
@@ -153,13 +153,16 @@ func (r *rig) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx, ls) }()
-	r.agent, r.runs = a, r.runs+1
+	r.agent, r.conns = a, map[wire.Role]*client.Client{}
 	stopped := false
 	r.stop = func() {
 		if stopped {
 			return
 		}
 		stopped = true
+		for _, c := range r.conns {
+			c.Close()
+		}
 		cancel()
 		if err := <-done; err != nil {
 			r.t.Errorf("run: %v", err)
@@ -174,17 +177,19 @@ func (r *rig) restart() {
 	r.start()
 }
 
-// dial connects as a role; the connection ends with the test, or before a
-// restart does.
+// dial connects as a role, once for each run of the agent.
 func (r *rig) dial(role wire.Role) *client.Client {
 	r.t.Helper()
+	if c := r.conns[role]; c != nil {
+		return c
+	}
 	c, err := client.Dial(r.t.Context(), func(ctx context.Context) (net.Conn, error) {
 		return DialSocket(ctx, filepath.Join(r.cfg.RunDir, role.Socket()))
 	}, client.Options{NoHello: true, Operator: "ann@desk", Version: "test"})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { c.Close() })
+	r.conns[role] = c
 	return c
 }
 
