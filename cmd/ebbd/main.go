@@ -13,21 +13,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"ebb/cmd/version"
 )
 
-// version is set by the linker.
-var version string
+// linked is a version that the linker may set for a package's own numbering.
+var linked string
 
 func main() { os.Exit(run()) }
 
@@ -101,11 +103,5 @@ func (c command) version() *cobra.Command {
 
 // versionText is one word: it stands in the magic line.
 func versionText() string {
-	if version != "" {
-		return strings.Join(strings.Fields(version), "-")
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "dev"
+	return strings.Join(strings.Fields(cmp.Or(linked, version.Version)), "-")
 }

@@ -12,7 +12,9 @@ import (
 	"ebb/probes/wire"
 )
 
-var actID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+// actID is what an act's id must look like: one printable word. It may hold
+// slashes, so it never becomes a file name as it is.
+var actID = regexp.MustCompile(`^[!-~]{1,512}$`)
 
 // begin records an act and starts it. The act runs on the agent's own life: a
 // cut link does not stop it. A repeat is answered with the first outcome.
@@ -64,11 +66,11 @@ func actText(r wire.ActRequest) string {
 	return r.Key.String()
 }
 
-// sameAct compares what an act does. Its epoch may differ: a new driver asks
-// about the acts of the one before.
+// sameAct compares what an act is about. Epoch and processes may differ: a new
+// driver repeats the acts of the one before, and sees the host as it is by then.
 func sameAct(a, b wire.ActRequest) bool {
 	return a.Kind == b.Kind && a.Key == b.Key && a.Drain == b.Drain && a.Signal == b.Signal &&
-		a.Command == b.Command && a.Identity == b.Identity && slices.Equal(a.Runs, b.Runs)
+		a.Command == b.Command && a.Identity == b.Identity
 }
 
 // perform runs an act to its end and records that.
@@ -150,8 +152,8 @@ func (a *Agent) follow(ctx context.Context, id string, wait time.Duration) (wire
 }
 
 func (a *Agent) checkAct(req wire.ActRequest) error {
-	if !actID.MatchString(req.ID) {
-		return refuse(wire.CodeBadRequest, "id: want 1 to 128 of A-Za-z0-9._:-")
+	if !actID.MatchString(req.ID) || req.ID == "." || req.ID == ".." {
+		return refuse(wire.CodeBadRequest, "id: want one printable ASCII word of at most 512 bytes")
 	}
 	if err := a.checkMachine(req.Machine, true); err != nil {
 		return err

@@ -16,10 +16,12 @@ import (
 // asidePrefix begins the name under which a directory is removed.
 const asidePrefix = ".ebb-aside-"
 
-// dirHandle is a directory that is held open, and its parent.
+// dirHandle is an entry that is held open, and the directory it lies in. What
+// belongs to a workload is a directory as a rule, and may be a file or a link.
 type dirHandle struct {
 	parent int
 	fd     int
+	plain  bool // no directory
 	path   string
 	name   string
 	aside  string
@@ -36,6 +38,10 @@ func holdDir(path string) (handle, error) {
 	}
 	name := filepath.Base(path)
 	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	plain := errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+	if plain {
+		fd, err = unix.Openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
 	if err != nil {
 		unix.Close(parent)
 		return nil, fmt.Errorf("clean %s: %w", path, err)
@@ -46,7 +52,7 @@ func holdDir(path string) (handle, error) {
 		unix.Close(fd)
 		return nil, fmt.Errorf("clean %s: %w", path, err)
 	}
-	return &dirHandle{parent: parent, fd: fd, path: path, name: name, node: node}, nil
+	return &dirHandle{parent: parent, fd: fd, plain: plain, path: path, name: name, node: node}, nil
 }
 
 func (h *dirHandle) same() error {
@@ -78,10 +84,11 @@ func (h *dirHandle) remove() error {
 
 // mountBelow finds a mount at or below a path.
 func mountBelow(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
+	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
 		return "", err
 	}
+	real := filepath.Join(parent, filepath.Base(path))
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return "", err
@@ -115,8 +122,10 @@ func unescapeMount(s string) string {
 
 // finish removes what lies aside.
 func (h *dirHandle) finish() error {
-	err := removeContents(h.fd, 0)
-	if err == nil {
+	var err error
+	if h.plain {
+		err = unix.Unlinkat(h.parent, h.aside, 0)
+	} else if err = removeContents(h.fd, 0); err == nil {
 		err = unix.Unlinkat(h.parent, h.aside, unix.AT_REMOVEDIR)
 	}
 	if err != nil {

@@ -197,10 +197,32 @@ func TestAReplacedDirectoryIsLeftAlone(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "new")); err != nil {
 		t.Fatal("the new directory is not in its place")
 	}
-	ok(t, os.RemoveAll(dir))
-	ok(t, os.Symlink(base, dir))
-	if _, err := holdDir(dir); err == nil {
-		t.Fatal("a symbolic link was taken for a directory")
+}
+
+// A rule's directory may hold files and links: they go, and what a link leads
+// to stays.
+func TestFilesAndLinksAreCleanedAsThemselves(t *testing.T) {
+	base, outside := t.TempDir(), t.TempDir()
+	ok(t, os.WriteFile(filepath.Join(outside, "precious"), nil, 0o600))
+	ok(t, os.Symlink(outside, filepath.Join(base, "link")))
+	ok(t, os.WriteFile(filepath.Join(base, "file"), nil, 0o600))
+	r := newRig(t)
+	r.cordon()
+	r.prober.set(dirsIn(base, nil))
+	r.seenTwice()
+	for _, name := range []string{"link", "file"} {
+		path := filepath.Join(base, name)
+		reply, err := r.act(cleanOf("clean/"+name, fleet.Key{Kind: "dir", ID: path}, identityOf(path)))
+		ok(t, err)
+		if !reply.OK {
+			t.Fatalf("%s: %+v", name, reply)
+		}
+	}
+	if left, _ := os.ReadDir(base); len(left) != 0 {
+		t.Fatalf("left: %v", left)
+	}
+	if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
+		t.Fatal("it followed a symbolic link")
 	}
 }
 

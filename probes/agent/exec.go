@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -140,17 +142,17 @@ func scoped(cmd config.Command, id string) []string {
 	if _, err := os.Stat("/run/systemd/system"); err != nil || os.Getuid() != 0 {
 		return cmd.Run
 	}
-	unit := "ebb-act-" + strings.Map(func(r rune) rune {
-		if r == '_' || r == ':' {
-			return '-'
-		}
-		return r
-	}, id)
-	run := []string{"systemd-run", "--scope", "--collect", "--quiet", "--unit=" + unit}
+	run := []string{"systemd-run", "--scope", "--collect", "--quiet", "--unit=ebb-act-" + fileName(id)}
 	if cmd.User != "" {
 		run = append(run, "--uid="+cmd.User)
 	}
 	return append(append(run, "--"), cmd.Run...)
+}
+
+// fileName is an act's id as a file or a unit can be called.
+func fileName(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:12])
 }
 
 // lookUser finds the ids of a command's user; nil is the agent's own.
@@ -202,7 +204,7 @@ func (a *Agent) outputFile(id string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(filepath.Join(dir, id+".out"), os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
+	return os.OpenFile(filepath.Join(dir, fileName(id)+".out"), os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 }
 
 // await waits for a child without holding on to it: when the agent ends, the

@@ -55,6 +55,26 @@ func TestACommandRunsByNameWithTheWorkloadInItsEnvironment(t *testing.T) {
 	}
 }
 
+func TestIdsOfActsMayHoldSlashes(t *testing.T) {
+	r := targetRig(t, map[string]config.Command{"id": {Run: []string{script(t, `echo "$EBB_ACT"`)}}})
+	for _, id := range []string{"d1~2/service/web-7/start/1", "a/../../etc/x", "q?x=1#f", "100%2F", ";:@&=+$,"} {
+		reply, err := r.act(execOf(id, "id"))
+		ok(t, err)
+		if !reply.OK || reply.ID != id || reply.Output != id+"\n" {
+			t.Fatalf("%q: %+v", id, reply)
+		}
+		again, err := r.dial(wire.Observe).Follow(t.Context(), id, 0)
+		ok(t, err)
+		if again.Output != reply.Output {
+			t.Fatalf("%q: asked again: %+v", id, again)
+		}
+	}
+	for _, id := range []string{"", "a b", "a\nb", "ü", ".", "..", strings.Repeat("a", 513)} {
+		_, err := r.act(execOf(id, "id"))
+		code(t, err, wire.CodeBadRequest)
+	}
+}
+
 func TestWhatIsNotNamedDoesNotRun(t *testing.T) {
 	r := targetRig(t, map[string]config.Command{"start": {Run: []string{"/bin/true"}}})
 	_, err := r.act(execOf("e1", "/bin/true"))

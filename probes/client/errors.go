@@ -71,11 +71,21 @@ func (e *MachineError) Error() string {
 	return fmt.Sprintf("another machine answers: %s, not %s", plain(e.Got), e.Want)
 }
 
+// Hint says what to do about it.
+func (e *MachineError) Hint() string {
+	return "if the machine was replaced, forget the old one first; nothing is done to it until then"
+}
+
 // RoleError says that the channel does not let its user do what was wanted.
 type RoleError struct{ Want, Got wire.Role }
 
 func (e *RoleError) Error() string {
 	return fmt.Sprintf("this key or user has role %s there, and the call needs %s", e.Got, e.Want)
+}
+
+// Hint says what to do about it.
+func (e *RoleError) Hint() string {
+	return "use a key or a user with role " + string(e.Want) + " on that host"
 }
 
 // noAgent explains a stream on which no magic line came.
