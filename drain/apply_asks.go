@@ -145,6 +145,7 @@ func (it *Item) asked(e Event, body Body) {
 		if it.Class != a.Class {
 			it.calm()
 			it.RetryAt, it.Fails = time.Time{}, 0
+			it.Budget = fleet.Budget{} // the next pass gives it that of its class
 			if !it.Held && !it.Keep {
 				it.Reason = fleet.Reason{}
 			}

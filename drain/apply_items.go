@@ -102,7 +102,13 @@ func refresh(old Item, f Found) Item {
 	if old.ClassBy == "" && !old.Replaced() {
 		class, rule = f.Class, f.Rule
 	}
-	budget.Move, budget.Grace = max(budget.Move, f.Budget.Move), max(budget.Grace, f.Budget.Grace)
+	budget.Move = max(budget.Move, f.Budget.Move)
+	switch {
+	case class != old.Class && (old.TermAt.IsZero() || f.Budget.Grace == 0):
+		budget.Grace = f.Budget.Grace // that of the class that it has now
+	default:
+		budget.Grace = max(budget.Grace, f.Budget.Grace)
+	}
 	old.Found = f
 	old.Class, old.Rule, old.Budget = class, rule, budget
 	return old

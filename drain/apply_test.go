@@ -188,3 +188,13 @@ func TestExactEpochs(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 }
+
+func TestEndsOnce(t *testing.T) {
+	h := begun(t)
+	lost := DriveEnded{Ends: []Ended{{Key: wk("a"), End: Lost, By: "x"}, {Key: wk("a"), End: LeftHost, By: "ttl"}, {Key: wk("z"), End: Lost}}}
+	h.must(lost)
+	h.must(lost)
+	if it := h.s.Items[wk("a")]; it.End != Lost || it.EndBy != "x" || len(h.s.Lost) != 1 || h.s.Count().Lost != 1 {
+		t.Fatalf("%+v %+v", it, h.s.Lost)
+	}
+}

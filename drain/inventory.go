@@ -58,9 +58,13 @@ func (d *decider) classify(f fleet.Finding, old Item) Found {
 	found.Kept = d.kept(f)
 	switch {
 	case old.ClassBy != "":
-		budget := d.p.Defaults[old.Class]
+		if found.Class != old.Class {
+			found.Budget = d.p.Defaults[old.Class]
+			if f.Workload != nil {
+				found.Budget.Grace = max(found.Budget.Grace, f.Workload.Grace)
+			}
+		}
 		found.Class, found.Rule = old.Class, old.Rule
-		found.Budget.Move, found.Budget.Grace = max(found.Budget.Move, budget.Move), max(found.Budget.Grace, budget.Grace)
 	case old.Open() && old.Replaced():
 		found.Class, found.Rule, found.Budget = old.Class, old.Rule, old.Budget
 	}

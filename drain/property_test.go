@@ -48,6 +48,7 @@ func drawProc(t *rapid.T, w *world, id string) {
 		p.stubborn = rapid.Bool().Draw(t, "stubborn")
 		p.overstays = rapid.Bool().Draw(t, "overstays")
 		p.declared = rapid.Bool().Draw(t, "declared")
+		p.says = rapid.SampledFrom(fleet.Classes).Draw(t, "says")
 		switch rapid.IntRange(0, 9).Draw(t, "odd") {
 		case 0:
 			p.unclaimed = true

@@ -32,6 +32,7 @@ type proc struct {
 	run       fleet.Run
 	born      time.Time
 	class     fleet.Class // as the plane states it
+	says      fleet.Class // as the host states it
 	expires   time.Time
 	stubborn  bool // ignores TERM
 	immortal  bool // ignores KILL too
@@ -191,7 +192,7 @@ func (w *world) view() View {
 			continue
 		}
 		wl := fleet.Workload{Key: k, Phase: fleet.Running, Run: p.run, Runs: append([]fleet.Run{p.run}, p.kids...),
-			Declared: p.declared, Expires: p.expires, Start: p.start, Health: p.health, Owner: "team"}
+			Declared: p.declared, Expires: p.expires, Start: p.start, Health: p.health, Owner: "team", Class: p.says}
 		if p.rests {
 			wl.Phase, wl.Run, wl.Runs = fleet.AtRest, fleet.Run{}, nil
 		} else {
@@ -414,6 +415,14 @@ func (w *world) until(limit time.Duration, what string, cond func() bool) {
 	}
 	if !cond() {
 		w.t.Fatalf("not within %v: %s\n%s", limit, what, w.dump())
+	}
+}
+
+// idle only lets time pass.
+func (w *world) idle(d time.Duration) {
+	w.t.Helper()
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.tick(5 * time.Second)
 	}
 }
 
