@@ -7,7 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
@@ -139,12 +142,26 @@ func (p *Platform) notice(ctx context.Context) {
 					continue
 				}
 				s := Spec{Kind: c.Key.Kind, ID: c.Key.ID}
-				if _, err := os.Stat(s.file(filepath.Join(h.Dir, manifestDir))); errors.Is(err, fs.ErrNotExist) {
+				dir := filepath.Join(h.Dir, manifestDir)
+				if h.alive() && dead(pidFile(dir, s)) {
+					forget(h.Dir, s) // the platform's own clean-up after a process that was killed
+				}
+				if _, err := os.Stat(s.file(dir)); errors.Is(err, fs.ErrNotExist) {
 					_ = p.Plane.End(ctx, c.Key)
 				}
 			}
 		}
 	}
+}
+
+// dead reports whether a pid file names a process that is no more.
+func dead(file string) bool {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	return err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
 // Run places a workload wherever the scheduler thinks it fits.

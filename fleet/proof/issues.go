@@ -72,6 +72,9 @@ func leftIssues(f fleet.Facts, s surveyed) []fleet.Issue {
 		all = append(all, fleet.Issue{Check: fleet.CheckLeft, Key: k, Detail: fmt.Sprintf(format, args...), Acceptable: true})
 	}
 	for _, w := range s.workloads {
+		if w.Phase == fleet.Gone {
+			continue // a manifest alone: if it is still claimed, the claims say so
+		}
 		word := "runs"
 		if w.Phase == fleet.AtRest {
 			word = "rests here"

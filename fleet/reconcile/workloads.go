@@ -40,12 +40,16 @@ func (c *comparison) present(claim *fleet.Claim, w *fleet.Workload) {
 		c.conclude(f, fleet.Agreed, c.says("stays by the keep rule "+w.Kept))
 	case c.in.SelfClaims && knownPhase(w.Phase):
 		c.conclude(f, at(w.Phase), fleet.Evidence{})
+	case c.in.SelfClaims && w.Phase == fleet.Gone:
+		c.conclude(f, fleet.Ghost, c.says("its manifest is there, and no process of it runs"))
 	case c.in.SelfClaims:
 		c.conclude(f, fleet.UnknownV, c.says("its phase is not known: "+word(w.Phase)))
 	case unread != "":
 		c.conclude(f, fleet.UnknownV, c.claimsSay(unread))
 	case c.changed[w.Key]:
 		c.conclude(f, fleet.UnknownV, c.claimsSay(c.change(w.Key)))
+	case w.Phase == fleet.Gone:
+		c.declaredOnly(f, claim)
 	case claim == nil && admitted:
 		c.conclude(f, fleet.UnknownV, c.says("admitted, and not yet reported done: ticket "+ticket.ID))
 	case claim == nil && c.elsewhere[w.Key] != "":
@@ -59,6 +63,18 @@ func (c *comparison) present(claim *fleet.Claim, w *fleet.Workload) {
 	default:
 		c.conclude(f, fleet.UnknownV, c.says(fmt.Sprintf("claimed %s, found %s", word(claim.Phase), word(w.Phase))))
 	}
+}
+
+// declaredOnly decides about a manifest whose process has ended: whoever still
+// claims the workload claims a ghost, and without a claim both sides say that it
+// is gone.
+func (c *comparison) declaredOnly(f fleet.Finding, claim *fleet.Claim) {
+	says := c.says("its manifest is there, and no process of it runs")
+	if claim == nil {
+		c.conclude(f, fleet.Agreed, says)
+		return
+	}
+	c.conclude(f, fleet.Ghost, says)
 }
 
 // otherRun splits a key whose claim means another incarnation than the one that
