@@ -26,7 +26,7 @@ func TestAsks(t *testing.T) {
 	})
 	t.Run("hold in the middle, then retry: the whole escalation again", func(t *testing.T) {
 		w := newWorld(t)
-		p := w.add("a", fleet.Stuck, stubborn)
+		w.add("a", fleet.Stuck, stubborn)
 		w.start(2 * time.Hour)
 		w.until(5*time.Minute, "term", w.reason("a", WaitGrace))
 		w.ask(AskHold{Key: wk("a")})

@@ -1,0 +1,67 @@
+package drain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ebb/fleet"
+)
+
+// until ticks until the condition holds.
+func (w *world) until(limit time.Duration, what string, cond func() bool) {
+	w.t.Helper()
+	for end := w.now.Add(limit); w.now.Before(end); w.tick(5 * time.Second) {
+		if cond() {
+			return
+		}
+	}
+	if !cond() {
+		w.t.Fatalf("not within %v: %s\n%s", limit, what, w.dump())
+	}
+}
+
+// idle only lets time pass.
+func (w *world) idle(d time.Duration) {
+	w.t.Helper()
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.tick(5 * time.Second)
+	}
+}
+
+func (w *world) phase(p Phase) func() bool { return func() bool { return w.s.Phase == p } }
+
+func (w *world) reason(id, code string) func() bool {
+	return func() bool { return w.s.Items[wk(id)].Reason.Code == code }
+}
+
+func (w *world) ended(id string, end End, by string) func() bool {
+	return func() bool {
+		it := w.s.Items[wk(id)]
+		return it.End == end && strings.Contains(it.EndBy, by)
+	}
+}
+
+// acted lists the steps carried out on a workload.
+func (w *world) acted(k fleet.Key) []Step {
+	var steps []Step
+	for _, d := range w.did {
+		if d.act.Key == k && d.act.Kind != ActCordon {
+			steps = append(steps, d.act.Step)
+		}
+	}
+	return steps
+}
+
+func (w *world) dump() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s phase %s waiting %v issues %v person %v\n", w.now.Sub(noon), w.s.Phase, w.s.Waiting, w.s.Issues, w.s.Person)
+	for _, k := range sortedKeys(w.s.Items) {
+		it := w.s.Items[k]
+		fmt.Fprintf(&b, "  %s %s %s step %s end %s/%s reason %v\n", k, it.Class, it.Verdict, it.Step, it.End, it.EndBy, it.Reason)
+	}
+	for _, e := range w.log[max(0, len(w.log)-15):] {
+		fmt.Fprintf(&b, "  #%d %s %s %s\n", e.Num, e.At.Sub(noon), e.Kind, e.Body)
+	}
+	return b.String()
+}
