@@ -31,7 +31,8 @@ type (
 	// DriveFound adds workloads to the drain, or a new incarnation of one.
 	DriveFound struct {
 		Items []Found `json:"items"`
-		Late  bool    `json:"late,omitempty"` // arrived after the first pass
+		Late  bool    `json:"late,omitempty"`  // arrived after the first pass
+		Again bool    `json:"again,omitempty"` // known before: what is said of them has changed
 		// Machine and Boot bind the drain to what was seen first, where the driver
 		// began before the host could be read.
 		Machine string `json:"machine,omitempty"`

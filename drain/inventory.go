@@ -15,7 +15,7 @@ func (d *decider) inventory() {
 	for _, w := range d.facts.Workloads.Value {
 		d.present[w.Key] = w.Phase != fleet.Gone
 	}
-	var fresh []Found
+	var fresh, again []Found
 	for _, f := range d.v.Source.Findings {
 		if f.Process == nil && (f.Workload == nil || f.Workload.Phase == fleet.Gone) {
 			continue
@@ -30,8 +30,11 @@ func (d *decider) inventory() {
 		if found.Kept == "" {
 			d.seen[f.Key] = found
 		}
-		if !known || differs(old, found) {
+		switch {
+		case !known || old.Run != found.Run:
 			fresh = append(fresh, found)
+		case differs(old, found):
+			again = append(again, found)
 		}
 	}
 	machine, boot := d.facts.Machine, d.facts.Boot
@@ -41,11 +44,13 @@ func (d *decider) inventory() {
 	if d.s.Boot != "" {
 		boot = ""
 	}
+	if len(again) > 0 {
+		d.emit(DriveFound{Items: sortedFound(again), Again: true})
+	}
 	if len(fresh) == 0 && d.s.First && machine == "" && boot == "" {
 		return
 	}
-	slices.SortFunc(fresh, func(a, b Found) int { return a.Key.Compare(b.Key) })
-	d.emit(DriveFound{Items: fresh, Late: d.s.First, Machine: machine, Boot: boot})
+	d.emit(DriveFound{Items: sortedFound(fresh), Late: d.s.First, Machine: machine, Boot: boot})
 	if len(fresh) > 0 {
 		d.keys = sortedKeys(d.s.Items)
 	}
@@ -85,6 +90,11 @@ func (d *decider) kept(f fleet.Finding) string {
 		return f.Process.System
 	}
 	return ""
+}
+
+func sortedFound(all []Found) []Found {
+	slices.SortFunc(all, func(a, b Found) int { return a.Key.Compare(b.Key) })
+	return all
 }
 
 // subject reports whether a finding is something that has to leave: a workload,

@@ -67,7 +67,10 @@ func found(d drain.DriveFound) string {
 		parts[i] = Key(f.Key) + " (" + Class(f.Class) + ")"
 	}
 	verb := "found "
-	if d.Late {
+	switch {
+	case d.Again:
+		verb = "seen anew: "
+	case d.Late:
 		verb = "arrived late: "
 	}
 	return verb + few(parts, ", ")
