@@ -32,6 +32,8 @@ type Journal interface {
 	Acquire(ctx context.Context, drainID, holder string, minEpoch uint64) (drain.Lease, error)
 	Renew(ctx context.Context, l drain.Lease) (drain.Lease, error)
 	Release(ctx context.Context, l drain.Lease) error
+	// Leases lists those held, and those that ran out without being released.
+	Leases(ctx context.Context) ([]drain.Lease, error)
 	Now(ctx context.Context) (time.Time, error)
 	Name() string
 }

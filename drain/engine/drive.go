@@ -17,6 +17,7 @@ type Driver struct {
 	s       drain.State
 	lease   drain.Lease
 	sink    func(drain.Event)
+	driven  time.Time     // when somebody last drove, before this turn
 	offset  time.Duration // journal's clock less ours
 	answers chan answered
 	left    chan struct{} // closed when nobody listens to answers any more
@@ -74,6 +75,7 @@ func (d *Driver) take(ctx context.Context) error {
 		}
 		known = h.Epoch
 	}
+	d.driven = d.lastDriven(ctx)
 	if d.lease, err = d.e.cfg.Journal.Acquire(ctx, d.s.Drain, d.e.cfg.Holder, max(known, d.s.Epoch)); err != nil {
 		return fmt.Errorf("drive %s: %w", d.host, err)
 	}
@@ -82,6 +84,22 @@ func (d *Driver) take(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// lastDriven is when the drain last had a driver: its last event, or the last
+// renewal of a lease that was never released.
+func (d *Driver) lastDriven(ctx context.Context) time.Time {
+	last := d.s.LastAt
+	leases, err := d.e.cfg.Journal.Leases(ctx)
+	if err != nil {
+		return last
+	}
+	for _, l := range leases {
+		if renewed := l.Until.Add(-drain.LeaseTTL); l.Drain == d.s.Drain && renewed.After(last) {
+			last = renewed
+		}
+	}
+	return last
 }
 
 func (d *Driver) open(ctx context.Context, facts fleet.Facts, seen bool) error {
@@ -94,8 +112,8 @@ func (d *Driver) open(ctx context.Context, facts fleet.Facts, seen bool) error {
 	if seen {
 		took.Machine, took.Boot = facts.Machine, facts.Boot
 	}
-	if d.s.Epoch > 0 && !d.s.LastAt.IsZero() {
-		if gap := now.Sub(d.s.LastAt); gap > 2*d.e.cfg.Pass {
+	if d.s.Epoch > 0 && !d.driven.IsZero() {
+		if gap := now.Sub(d.driven); gap > 2*d.e.cfg.Pass {
 			took.Blind = gap
 			took.Person = !d.s.Phase.Ended() && (gap > d.e.cfg.BlindMax || now.After(d.s.Deadline))
 		}
@@ -298,6 +316,17 @@ func (d *Driver) write(ctx context.Context, expect *uint64, bodies ...drain.Body
 		return err
 	}
 	return d.catchUp(ctx)
+}
+
+// intend writes the intent of an act and reports whether it may begin: an intent
+// that does not fold is one that another event has overtaken.
+func (d *Driver) intend(ctx context.Context, a drain.Act) (bool, error) {
+	num := d.s.Num
+	if err := d.write(ctx, &num, drain.DriveIntent{Act: a}); err != nil {
+		return false, err
+	}
+	_, open := d.s.Open[a.ID]
+	return open, nil
 }
 
 func (d *Driver) catchUp(ctx context.Context) error {

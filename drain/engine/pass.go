@@ -64,9 +64,12 @@ func (d *Driver) carryOut(ctx context.Context, decision drain.Decision) error {
 		}
 	}
 	for _, a := range decision.Acts {
-		num := d.s.Num
-		if err := d.write(ctx, &num, drain.DriveIntent{Act: a}); err != nil {
+		legal, err := d.intend(ctx, a)
+		if err != nil {
 			return d.void(ctx, err)
+		}
+		if !legal {
+			return nil // the next pass decides anew
 		}
 		d.begin(ctx, a)
 	}

@@ -2,6 +2,8 @@ package station
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -192,7 +194,7 @@ func (a *agents) Act(ctx context.Context, id fleet.HostID, machine string, j dra
 	if machine == "" {
 		machine = cl.Hello().Machine
 	}
-	r := wire.ActRequest{ID: j.Act.ID, Drain: j.Drain, Epoch: j.Epoch, Machine: machine, Key: j.Act.Key}
+	r := wire.ActRequest{ID: actID(j.Act.ID), Drain: j.Drain, Epoch: j.Epoch, Machine: machine, Key: j.Act.Key}
 	switch j.Act.Kind {
 	case drain.ActSignal:
 		r.Kind, r.Runs, r.Signal, r.Grace = wire.ActSignal, j.Act.Runs, j.Act.Signal, j.Act.Grace
@@ -205,6 +207,13 @@ func (a *agents) Act(ctx context.Context, id fleet.HostID, machine string, j dra
 	return (&agent{client: cl, key: key}).act(ctx, r)
 }
 
+// actID is an act's id as agents take it: few characters, and not long. A drain
+// names its acts after workloads, and those have names of any kind.
+func actID(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return "act-" + hex.EncodeToString(sum[:20])
+}
+
 // Outcome implements levers.Agents.
 func (a *agents) Outcome(ctx context.Context, id fleet.HostID, act string) (drain.Answer, bool, error) {
 	h, err := a.host(ctx, id)
@@ -215,7 +224,7 @@ func (a *agents) Outcome(ctx context.Context, id fleet.HostID, act string) (drai
 	if err != nil {
 		return drain.Answer{}, false, err
 	}
-	reply, err := cl.Follow(ctx, act, time.Second)
+	reply, err := cl.Follow(ctx, actID(act), time.Second)
 	if client.HasCode(err, wire.CodeNotFound) {
 		return drain.Answer{}, false, nil
 	}

@@ -88,7 +88,7 @@ func (c *Console) publish(ctx context.Context) {
 // frame is called with the lock held.
 func (c *Console) frame(snap fleet.Snapshot) feed.Frame {
 	f := feed.Frame{
-		At: time.Now().Add(c.offset), Snapshot: snap, Drains: maps.Clone(c.drains), Events: slices.Clip(c.events),
+		At: time.Now().Add(c.offset), Made: time.Now(), Snapshot: snap, Drains: maps.Clone(c.drains), Events: slices.Clip(c.events),
 		Journal: c.journal, Driving: map[fleet.HostID]bool{}, Policy: c.Policy,
 		Config: feed.Config{Operator: c.Actor.Name, ReadOnly: c.readOnly, Version: version.Version, Terminator: c.terminatorText()},
 	}

@@ -162,7 +162,13 @@ func (s *Station) openJournal(ctx context.Context, opts Options) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	s.Journal, s.JournalError = journal.Open(ctx, url, journal.WithTrouble(func(err error) { s.log.Warn("journal", "error", err) }))
+	s.Journal, s.JournalError = journal.Open(ctx, url, journal.WithTrouble(func(err error) {
+		if err == nil {
+			s.log.Info("the journal answers again")
+			return
+		}
+		s.log.Warn("journal", "error", err)
+	}))
 }
 
 // assemble builds observer and engine over what is open.
@@ -290,6 +296,27 @@ func (j journalOr) Acquire(ctx context.Context, id, holder string, minEpoch uint
 		return drain.Lease{}, j.missing()
 	}
 	return j.Journal.Acquire(ctx, id, holder, minEpoch)
+}
+
+func (j journalOr) Renew(ctx context.Context, l drain.Lease) (drain.Lease, error) {
+	if j.Journal == nil {
+		return l, j.missing()
+	}
+	return j.Journal.Renew(ctx, l)
+}
+
+func (j journalOr) Release(ctx context.Context, l drain.Lease) error {
+	if j.Journal == nil {
+		return j.missing()
+	}
+	return j.Journal.Release(ctx, l)
+}
+
+func (j journalOr) Leases(ctx context.Context) ([]drain.Lease, error) {
+	if j.Journal == nil {
+		return nil, j.missing()
+	}
+	return j.Journal.Leases(ctx)
 }
 
 func (j journalOr) Now(ctx context.Context) (time.Time, error) {

@@ -324,7 +324,7 @@ func (c *Console) Terminate(ctx context.Context, host fleet.HostID, typed string
 // Terminator is the configured one; to says who takes a released host.
 func (s *Station) Terminator(to string) engine.Terminator {
 	t := s.Config.Terminate
-	return engine.Terminator{Type: t.Type, To: to, Argv: t.Argv}
+	return engine.Terminator{Type: t.Type, To: to, Argv: t.Argv, Quiet: scaled(30*time.Second, s.Config.Speed, 2*time.Second)}
 }
 
 // Gone reports whether a host no longer answers over SSH.
