@@ -1,0 +1,45 @@
+# ebb: build, test, look. Each target is a plain line; "make test" installs what
+# the tests need where it may (root on Debian), so that a fresh machine passes.
+
+GO    ?= go
+CGO   := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
+
+.PHONY: build test unit race lint e2e bench demo deps fmt clean
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ebb ./cmd/ebb
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ebbd ./cmd/ebbd
+	@if [ $(CGO) = 1 ]; then CGO_ENABLED=1 $(GO) build -trimpath -o bin/ebbd-nvml ./cmd/ebbd-nvml; else echo "no C compiler: ebbd-nvml is left out"; fi
+
+test: deps build lint race e2e
+
+unit:
+	$(GO) test ./...
+
+race:
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+lint:
+	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "not gofmt'd: $$out"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./cmd/ebb
+
+# The whole thing with real parts: hosts in namespaces with sshd, PostgreSQL, tmux.
+e2e: build
+	.ci/e2e
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./drain ./fleet/reconcile ./probes ./tui/...
+
+demo: build
+	bin/ebb demo
+
+deps:
+	@.ci/deps
+
+fmt:
+	gofmt -w .
+
+clean:
+	rm -rf bin

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/station"
+	"ebb/drain"
+	"ebb/drain/engine"
+	"ebb/fleet"
+)
+
+// askVerbs are the asks with what they take: k a workload, a an argument.
+var askVerbs = map[string]string{
+	"extend": "a", "stop": "", "more-time": "ka", "class": "ka", "hold": "k", "retry": "?", "escalate": "k", "keep": "k",
+}
+
+func askCommand(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "ask HOST[/KIND/ID] extend|stop|more-time|class|hold|retry|escalate|keep [ARG]",
+		Short: "Ask something of a running drain",
+		Long: `Asks are journaled and taken up by whoever drives the drain.
+
+  ebb ask gpu-041 extend 30m                     move the outer deadline
+  ebb ask gpu-041 stop                           end the drain; both holds stay
+  ebb ask gpu-041 retry                          go on after a gap
+  ebb ask gpu-041/service/web-7 more-time 10m    more move budget and grace
+  ebb ask gpu-041/service/web-7 class stuck      choose its class
+  ebb ask gpu-041/service/web-7 hold             leave it alone
+  ebb ask gpu-041/service/web-7 retry            take it up again
+  ebb ask gpu-041/service/web-7 escalate         notice, TERM, grace, TERM, KILL
+  ebb ask gpu-041/service/web-7 keep             let it stay; the gate names it`,
+		Args: cobra.RangeArgs(2, 3), ValidArgsFunction: a.completeAsk,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			host, key, err := splitTarget(args[0])
+			if err != nil {
+				return err
+			}
+			arg := ""
+			if len(args) == 3 {
+				arg = args[2]
+			}
+			return a.withHost(cmd.Context(), host, func(s *station.Station, id fleet.HostID) error {
+				return a.ask(cmd.Context(), s, id, key, args[1], arg, reason)
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why")
+	return c
+}
+
+func (a *app) completeAsk(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return a.completeHosts(cmd, args, prefix)
+	}
+	var verbs []string
+	for v := range askVerbs {
+		verbs = append(verbs, v)
+	}
+	slices.Sort(verbs)
+	return verbs, cobra.ShellCompDirectiveNoFileComp
+}
+
+// splitTarget reads HOST, HOST/KIND/ID, PLANE/HOST or PLANE/HOST/KIND/ID. Ids
+// may hold slashes; kinds and host names may not.
+func splitTarget(s string) (host string, key fleet.Key, err error) {
+	parts := strings.SplitN(s, "/", 4)
+	switch len(parts) {
+	case 1, 2:
+		return s, key, nil
+	case 3:
+		return parts[0], fleet.Key{Kind: parts[1], ID: parts[2]}, nil
+	}
+	return parts[0] + "/" + parts[1], fleet.Key{Kind: parts[2], ID: parts[3]}, nil
+}
+
+func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key fleet.Key, verb, arg, reason string) error {
+	if err := s.NeedJournal(); err != nil {
+		return err
+	}
+	takes, known := askVerbs[verb]
+	switch {
+	case !known:
+		return &usageError{fmt.Errorf("ask %q: want extend, stop, more-time, class, hold, retry, escalate or keep", verb)}
+	case strings.Contains(takes, "k") && key.IsZero():
+		return &usageError{fmt.Errorf("ask %s: name the workload, as in %s/KIND/ID", verb, id.Name())}
+	case strings.Contains(takes, "a") != (arg != ""):
+		return &usageError{fmt.Errorf("ask %s: see ebb ask --help for its arguments", verb)}
+	}
+	st, err := s.Engine.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	if st.Drain == "" || st.Undone {
+		return &engine.Refused{Verb: "ask", Host: id, Issues: []fleet.Issue{{Detail: "it has no drain"}}}
+	}
+	if _, there := st.Items[key]; !key.IsZero() && !there {
+		return &station.HintError{Err: fmt.Errorf("ask %s: the drain of %s knows no %s", verb, id.Name(), key), Next: "ebb board " + id.Name()}
+	}
+	now, err := s.Journal.Now(ctx)
+	if err != nil {
+		return err
+	}
+	body, err := askBody(st, key, verb, arg, reason, now)
+	if err != nil {
+		return err
+	}
+	if err := s.Engine.Ask(ctx, id, st.Drain, body); err != nil {
+		return err
+	}
+	if st.Driver == "" {
+		a.note("asked; nobody drives it now: ebb drain %s takes it up", id.Name())
+		return nil
+	}
+	a.note("asked; %s drives it", st.Driver)
+	return nil
+}
+
+func askBody(st drain.State, key fleet.Key, verb, arg, reason string, now time.Time) (drain.Body, error) {
+	var by time.Duration
+	if verb == "extend" || verb == "more-time" {
+		d, err := time.ParseDuration(arg)
+		if err != nil || d <= 0 {
+			return nil, &usageError{fmt.Errorf("ask %s %q: want a duration such as 30m", verb, arg)}
+		}
+		by = d
+	}
+	switch verb {
+	case "extend":
+		from := st.Deadline
+		if from.Before(now) {
+			from = now
+		}
+		return drain.AskExtend{Until: from.Add(by)}, nil
+	case "stop":
+		return drain.AskStop{Reason: reason}, nil
+	case "more-time":
+		return drain.AskMoreTime{Key: key, By: by}, nil
+	case "class":
+		c := fleet.Class(arg)
+		if !c.Valid() {
+			return nil, &usageError{fmt.Errorf("class %q: want ephemeral, stateless, pausable, durable or stuck", arg)}
+		}
+		return drain.AskClass{Key: key, Class: c}, nil
+	case "hold":
+		return drain.AskHold{Key: key, Reason: reason}, nil
+	case "retry":
+		return drain.AskRetry{Key: key}, nil
+	case "escalate":
+		return drain.AskEscalate{Key: key, Run: st.Items[key].Run}, nil
+	}
+	return drain.AskKeep{Key: key, Reason: reason}, nil
+}
+
+func acceptCommand(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "accept HOST KIND/ID --reason TEXT", Short: "Make an exception for the gate, by name (terminate role)",
+		Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeHosts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := fleet.ParseKey(args[1])
+			if err != nil {
+				return &usageError{err}
+			}
+			if strings.TrimSpace(reason) == "" {
+				return &usageError{fmt.Errorf("accept %s: a reason is required, as in --reason TEXT", key)}
+			}
+			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
+				if err := s.Engine.Accept(cmd.Context(), id, key, reason, args[1]); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.out, "%s: %s is accepted, and stands in the proof\n", id, key)
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why the gate may open all the same")
+	return c
+}

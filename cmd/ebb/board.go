@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/station"
+	"ebb/drain"
+	"ebb/fleet"
+	"ebb/tui/widget"
+	"ebb/tui/words"
+)
+
+func boardCommand(a *app) *cobra.Command {
+	var watch bool
+	c := &cobra.Command{
+		Use: "board HOST", Short: "Show a host's drain: what is left by name, why, and until when",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHosts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
+				if err := s.NeedJournal(); err != nil {
+					return err
+				}
+				return repeat(cmd.Context(), watch, func(ctx context.Context) error { return a.board(ctx, s, id) })
+			})
+		},
+	}
+	c.Flags().BoolVar(&watch, "watch", false, "print it again every two seconds, without moving the cursor")
+	return a.outputFlag(c)
+}
+
+// repeat runs fn once, or until the context ends.
+func repeat(ctx context.Context, again bool, fn func(context.Context) error) error {
+	for {
+		if err := fn(ctx); err != nil || !again {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+func (a *app) board(ctx context.Context, s *station.Station, id fleet.HostID) error {
+	st, err := s.Engine.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	if st.Drain == "" {
+		return &station.HintError{Err: fmt.Errorf("board %s: it has never been drained", id), Next: "ebb plan " + id.Name()}
+	}
+	now, err := s.Journal.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return a.show(st, func(w io.Writer) error { return boardText(w, st, s.Policy, now) })
+}
+
+func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error {
+	n := st.Count()
+	purpose := ""
+	if st.For != fleet.ForUnstated {
+		purpose = " for " + string(st.For)
+	}
+	driver := "driven by " + st.Driver
+	if st.Driver == "" {
+		driver = "nobody drives it"
+	}
+	fmt.Fprintf(w, "%s  %s%s  drain %s by %s  %s\n", st.Host, words.Phase(st.Phase), purpose, st.Drain, st.By.Name, driver)
+	fmt.Fprintf(w, "ends %s (%s)  %d of %d left  %d need you  %d late  %d lost\n", st.Deadline.Local().Format("15:04:05"),
+		leftText(st.Deadline, now), n.Left, n.Total, n.NeedsYou, n.Overdue, n.Lost)
+	if !st.Waiting.IsZero() {
+		fmt.Fprintf(w, "waits: %s\n", widget.Clean(words.Reason(st.Waiting)))
+	}
+	t := newTable("", "CLASS", "WORKLOAD", "OWNER", "STEP", "WHY", "NEXT")
+	for _, k := range boardOrder(st) {
+		it := st.Items[k]
+		if !it.Open() {
+			t.add(mark(it), it.Class.String(), k.String(), orDot(it.Owner), string(it.End), "by "+it.EndBy, it.EndAt.Local().Format("15:04:05"))
+			continue
+		}
+		next := "·"
+		if at, what := words.Next(it, st, p, now); !at.IsZero() {
+			next = what + " " + at.Local().Format("15:04:05")
+		}
+		t.add(mark(it), it.Class.String(), k.String(), orDot(it.Owner), orDot(string(it.Step)), orDot(words.Reason(it.Reason)), next)
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	for _, is := range st.Issues {
+		fmt.Fprintf(w, "gate: %s\n", widget.Clean(is.Detail))
+	}
+	return nil
+}
+
+func mark(it drain.Item) string {
+	switch {
+	case it.End == drain.Lost:
+		return "✕"
+	case it.Open() && drain.NeedsPerson(it.Reason.Code):
+		return "▲"
+	case it.Late:
+		return "late"
+	}
+	return ""
+}
+
+// boardOrder is open before ended, then by class, then by name.
+func boardOrder(st drain.State) []fleet.Key {
+	keys := make([]fleet.Key, 0, len(st.Items))
+	for k := range st.Items {
+		keys = append(keys, k)
+	}
+	rank := func(k fleet.Key) int {
+		it := st.Items[k]
+		r := slices.Index(fleet.Classes, it.Class)
+		if !it.Open() {
+			r += 10
+		}
+		return r
+	}
+	slices.SortFunc(keys, func(x, y fleet.Key) int {
+		if d := rank(x) - rank(y); d != 0 {
+			return d
+		}
+		return x.Compare(y)
+	})
+	return keys
+}
+
+func diffCommand(a *app) *cobra.Command {
+	var watch, all bool
+	c := &cobra.Command{
+		Use: "diff HOST", Short: "Show where the control plane's claims and the host differ",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHosts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
+				return repeat(cmd.Context(), watch, func(ctx context.Context) error { return a.diff(ctx, s, id, all) })
+			})
+		},
+	}
+	c.Flags().BoolVar(&watch, "watch", false, "print it again every two seconds")
+	c.Flags().BoolVar(&all, "all", false, "also what agrees")
+	return a.outputFlag(c)
+}
+
+func (a *app) diff(ctx context.Context, s *station.Station, id fleet.HostID, all bool) error {
+	v, err := s.Observer.Look(ctx, id)
+	if err != nil {
+		return err
+	}
+	findings := v.Findings
+	if !all {
+		findings = slices.DeleteFunc(slices.Clone(findings), func(f fleet.Finding) bool { return f.Verdict.Clean() })
+	}
+	err = a.show(struct {
+		Host        fleet.HostID    `json:"host"`
+		Stable      bool            `json:"stable"`
+		Unreachable string          `json:"unreachable,omitempty"`
+		Findings    []fleet.Finding `json:"findings"`
+	}{id, v.Stable, v.Problem, findings}, func(w io.Writer) error { return diffText(w, v, findings) })
+	if err == nil && v.Facts.Status != fleet.OK {
+		return fmt.Errorf("diff %s: the host can't be read: %s", id, v.Facts.Error)
+	}
+	return err
+}
+
+func diffText(w io.Writer, v fleet.HostView, findings []fleet.Finding) error {
+	counts := map[fleet.Verdict]int{}
+	for _, f := range v.Findings {
+		counts[f.Verdict]++
+	}
+	fmt.Fprintf(w, "%s: %d agreed, %d at rest, %d ghosts, %d orphans, %d leaks, %d unattributed, %d unknown\n", v.Host.ID,
+		counts[fleet.Agreed], counts[fleet.Resting], counts[fleet.Ghost], counts[fleet.Orphan], counts[fleet.Leak], counts[fleet.Unattributed], counts[fleet.UnknownV])
+	if len(findings) == 0 {
+		return nil
+	}
+	t := newTable("VERDICT", "WHAT", "OWNER", "SINCE", "EVIDENCE")
+	for _, f := range findings {
+		var says []string
+		for _, e := range f.Evidence {
+			says = append(says, e.Source+": "+e.Says)
+		}
+		t.add(words.Verdict(f.Verdict), f.Key.String(), orDot(f.Owner), agoOr(f.Since, time.Now()), strings.Join(says, "; "))
+	}
+	return t.print(w)
+}
+
+func logCommand(a *app) *cobra.Command {
+	var follow bool
+	c := &cobra.Command{
+		Use: "log [HOST]", Short: "Print the journal, of one host or of all",
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeHosts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), func(s *station.Station) error {
+				if err := s.NeedJournal(); err != nil {
+					return err
+				}
+				var only fleet.HostID
+				if len(args) == 1 {
+					id, err := s.Resolve(cmd.Context(), args[0])
+					if err != nil {
+						return err
+					}
+					only = id
+				}
+				return a.log(cmd.Context(), s, only, follow)
+			})
+		},
+	}
+	c.Flags().BoolVar(&follow, "follow", false, "go on printing what is added")
+	return a.outputFlag(c)
+}
+
+func (a *app) log(ctx context.Context, s *station.Station, only fleet.HostID, follow bool) error {
+	after := uint64(0)
+	line := func(events []drain.Event) error {
+		for _, ev := range events {
+			after = ev.Seq
+			if only != "" && ev.Stream != string(only) {
+				continue
+			}
+			if err := a.logLine(ev); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for {
+		events, err := s.Journal.All(ctx, after, 500)
+		if err != nil {
+			return err
+		}
+		if err := line(events); err != nil {
+			return err
+		}
+		if len(events) < 500 {
+			break
+		}
+	}
+	if !follow {
+		return nil
+	}
+	err := s.Journal.Watch(ctx, after, line)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (a *app) logLine(ev drain.Event) error {
+	if a.output == "json" {
+		return json.NewEncoder(a.out).Encode(ev)
+	}
+	_, err := fmt.Fprintf(a.out, "%s  %-16s  %-12s  %s\n", ev.At.Local().Format("2006-01-02 15:04:05"), widget.Clean(ev.Stream),
+		widget.Clean(ev.By.Name), widget.Clean(words.Event(ev)))
+	return err
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/station"
+	"ebb/drain/engine"
+	"ebb/fleet"
+)
+
+func cordonCommand(a *app) *cobra.Command {
+	var reason string
+	var noWait bool
+	c := &cobra.Command{
+		Use: "cordon HOST…", Short: "Keep new work away, at plane and host at once, and prove it",
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeHosts,
+		RunE: func(cmd *cobra.Command, hosts []string) error {
+			return a.with(cmd.Context(), func(s *station.Station) error {
+				return a.each(cmd.Context(), s, hosts, func(ctx context.Context, id fleet.HostID) error {
+					return a.cordon(ctx, s, id, reason, !noWait)
+				})
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "on a hunch", "why, for everybody who finds the host cordoned")
+	c.Flags().BoolVar(&noWait, "no-wait", false, "return once host and plane have confirmed, without waiting for the proof")
+	return a.outputFlag(c)
+}
+
+// each runs a verb for every host, goes on after a failure, and returns them all.
+func (a *app) each(ctx context.Context, s *station.Station, names []string, verb func(context.Context, fleet.HostID) error) error {
+	ids := make([]fleet.HostID, 0, len(names))
+	for _, n := range names {
+		id, err := s.Resolve(ctx, n)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	var errs []error
+	for _, id := range ids {
+		if err := verb(ctx, id); err != nil {
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) cordon(ctx context.Context, s *station.Station, id fleet.HostID, reason string, wait bool) error {
+	r, err := s.Engine.Cordon(ctx, id, reason, wait, func(engine.CordonReport) {
+		if wait && a.output != "json" {
+			a.note("%s: host and plane are told; proving it takes until the scheduler's cache window has passed", id.Name())
+		}
+	})
+	if serr := a.show(r, func(w io.Writer) error { return cordonText(w, r, err) }); serr != nil {
+		return serr
+	}
+	return err
+}
+
+func cordonText(w io.Writer, r engine.CordonReport, err error) error {
+	if err != nil {
+		return nil // the error says it
+	}
+	fmt.Fprintf(w, "%s: %s\n", r.Host, r.State)
+	for _, p := range r.Proved {
+		fmt.Fprintf(w, "  ✓ %s\n", p)
+	}
+	for _, note := range []struct{ label, text string }{
+		{"weaker", r.Weaker}, {"the plane's flag was set by", r.Theirs}, {"audit", r.Audit}, {"journal", r.Journal},
+	} {
+		if note.text != "" {
+			fmt.Fprintf(w, "  ! %s: %s\n", note.label, note.text)
+		}
+	}
+	return nil
+}
+
+func uncordonCommand(a *app) *cobra.Command {
+	var theirs bool
+	var reason string
+	c := &cobra.Command{
+		Use: "uncordon HOST…", Short: "Lift the cordon, and nothing else",
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeHosts,
+		RunE: func(cmd *cobra.Command, hosts []string) error {
+			return a.with(cmd.Context(), func(s *station.Station) error {
+				return a.each(cmd.Context(), s, hosts, func(ctx context.Context, id fleet.HostID) error {
+					left, err := s.Engine.Uncordon(ctx, id, reason, theirs)
+					if err != nil {
+						return err
+					}
+					if left.Drain != nil {
+						fmt.Fprintf(a.out, "%s: the cordon is lifted; drain %s still holds it (ebb undrain %s)\n", id, left.Drain.Drain, id.Name())
+						return nil
+					}
+					fmt.Fprintf(a.out, "%s: serving\n", id)
+					return nil
+				})
+			})
+		},
+	}
+	c.Flags().BoolVar(&theirs, "theirs", false, "lift a cordon that someone else set")
+	c.Flags().StringVar(&reason, "reason", "", "why")
+	return c
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/station"
+	"ebb/drain"
+	"ebb/drain/engine"
+	"ebb/fleet"
+	"ebb/tui/widget"
+	"ebb/tui/words"
+)
+
+func drainCommand(a *app) *cobra.Command {
+	var flags drainFlags
+	c := &cobra.Command{
+		Use: "drain HOST --deadline 45m", Short: "Empty a host, class by class; take an unfinished drain up again",
+		Long: `Cordons the host first if needed and proves it, then lets every workload leave in
+the way of its class. Prints events as lines. Ctrl-C releases the drain: it stays,
+the host stays held, and the same command takes it up again.
+
+Exit status 4 means that the deadline was reached and workloads are left, 5 that
+the drain was stopped.`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHosts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req, err := flags.request()
+			if err != nil {
+				return err
+			}
+			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
+				return a.drain(cmd.Context(), s, id, req)
+			})
+		},
+	}
+	flags.register(c, 0)
+	return c
+}
+
+func (a *app) drain(ctx context.Context, s *station.Station, id fleet.HostID, req engine.Request) error {
+	if err := s.NeedJournal(); err != nil {
+		return err
+	}
+	before, err := s.Engine.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	fresh := before.Drain == "" || before.Undone || before.Phase == drain.Stopped
+	if fresh && req.Deadline == 0 {
+		return &usageError{fmt.Errorf("drain %s: an outer deadline is required, as in --deadline 45m", id.Name())}
+	}
+	plan, err := a.plan(ctx, s, id, req)
+	if err != nil {
+		return err
+	}
+	if fresh {
+		if err := planTable(a.out, plan); err != nil {
+			return err
+		}
+	}
+	drainID, resumed, err := s.Engine.Start(ctx, id, req, plan)
+	if err != nil {
+		return err
+	}
+	if resumed {
+		a.note("drain %s is there already: taking it up", drainID)
+		if err := a.resume(ctx, s, id, before, req); err != nil {
+			return err
+		}
+	}
+	return a.drive(ctx, s, id)
+}
+
+// resume says that a person is there, for a drain that waits for one, and moves
+// the deadline where a new one was given.
+func (a *app) resume(ctx context.Context, s *station.Station, id fleet.HostID, before drain.State, req engine.Request) error {
+	if before.Phase == drain.Stopped {
+		return nil // Start has asked for it again
+	}
+	if req.Deadline > 0 {
+		now, err := s.Journal.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return s.Engine.Ask(ctx, id, before.Drain, drain.AskExtend{Until: now.Add(req.Deadline)})
+	}
+	if before.Phase == drain.DeadlineReached {
+		a.note("its deadline has passed: give it more time with --deadline, or escalate by name with: ebb ask %s/KIND/ID escalate", id.Name())
+	}
+	return nil
+}
+
+// drive prints the drain's events until it ends, and says with the exit status
+// how. A gap that only a person may close is closed: one has typed the command.
+func (a *app) drive(ctx context.Context, s *station.Station, id fleet.HostID) error {
+	sink := func(ev drain.Event) {
+		fmt.Fprintf(a.out, "%s  %s\n", ev.At.Local().Format("15:04:05"), widget.Clean(words.Event(ev)))
+		if took, ok := decoded[drain.DriveTook](ev); ok && took.Person {
+			if err := s.Engine.Ask(ctx, id, ev.Drain, drain.AskRetry{}); err != nil {
+				a.note("could not let it go on: %v", err)
+			}
+		}
+	}
+	st, err := s.Engine.Drive(ctx, id, sink)
+	var taken interface{ Held() drain.Lease }
+	switch {
+	case errors.As(err, &taken):
+		return &exitStatus{exitRefused, fmt.Errorf("%w: follow it with ebb board %s --watch", err, id.Name())}
+	case ctx.Err() != nil:
+		a.note("released: drain %s stays and holds %s; ebb drain %s takes it up again", st.Drain, id.Name(), id.Name())
+		return &exitStatus{code: exitStopped}
+	case err != nil:
+		return err
+	}
+	return a.ended(id, st)
+}
+
+func (a *app) ended(id fleet.HostID, st drain.State) error {
+	n := st.Count()
+	switch st.Phase {
+	case drain.Empty:
+		fmt.Fprintf(a.out, "%s is empty. Next: ebb verify %s --out proof.json\n", id.Name(), id.Name())
+		return nil
+	case drain.DeadlineReached:
+		fmt.Fprintf(a.out, "deadline reached with %d left:\n", len(st.Left))
+		for _, l := range st.Left {
+			fmt.Fprintf(a.out, "  %s  %s  %s  %s\n", widget.Clean(l.Key.String()), l.Class, orDot(widget.Clean(l.Owner)), widget.Clean(words.Reason(l.Reason)))
+		}
+		fmt.Fprintf(a.out, "the host stays held. Next: ebb ask %s extend 30m, ebb ask %s/KIND/ID escalate, or ebb undrain %s\n", id.Name(), id.Name(), id.Name())
+		return &exitStatus{code: exitDeadline}
+	case drain.Stopped:
+		fmt.Fprintf(a.out, "stopped with %d left; the host stays held. Next: ebb undrain %s, then ebb uncordon %s\n", n.Left, id.Name(), id.Name())
+		return &exitStatus{code: exitStopped}
+	}
+	return nil
+}
+
+// decoded returns an event's body if it is of type B.
+func decoded[B drain.Body](ev drain.Event) (B, bool) {
+	var none B
+	body, err := ev.Decode()
+	if err != nil {
+		return none, false
+	}
+	b, ok := body.(B)
+	return b, ok
+}
+
+func undrainCommand(a *app) *cobra.Command {
+	var theirs bool
+	c := &cobra.Command{
+		Use: "undrain HOST", Short: "Stop the drain and lift its hold; the cordon stays",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHosts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
+				left, err := s.Engine.Undrain(cmd.Context(), id, theirs)
+				if err != nil {
+					return err
+				}
+				if left.Cordon != nil {
+					fmt.Fprintf(a.out, "%s: the drain hold is lifted; still cordoned by %s (ebb uncordon %s)\n", id, left.Cordon.Who, id.Name())
+					return nil
+				}
+				fmt.Fprintf(a.out, "%s: the drain hold is lifted\n", id)
+				return nil
+			})
+		},
+	}
+	c.Flags().BoolVar(&theirs, "theirs", false, "lift the hold of a drain that this journal does not know")
+	return c
+}
+
+// leftText is how long until a deadline, or how long past it.
+func leftText(deadline, now time.Time) string { return widget.Left(deadline.Sub(now)) }

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/station"
+	"ebb/drain"
+	"ebb/fleet"
+)
+
+// hostLine is one host of "ebb hosts -o json".
+type hostLine struct {
+	Host         fleet.HostID        `json:"host"`
+	State        string              `json:"state"`
+	Cordon       fleet.CordonState   `json:"cordon,omitempty"`
+	Holds        fleet.Holds         `json:"holds"`
+	Pool         string              `json:"pool,omitempty"`
+	Classes      map[fleet.Class]int `json:"classes,omitempty"`
+	Unattributed int                 `json:"unattributed"`
+	Agent        string              `json:"agent,omitempty"` // version
+	Read         time.Time           `json:"read,omitzero"`
+	Unreachable  time.Time           `json:"unreachable,omitzero"`
+	Problem      string              `json:"problem,omitempty"`
+	Drain        *drainLine          `json:"drain,omitempty"`
+}
+
+type drainLine struct {
+	ID       string      `json:"id"`
+	Phase    drain.Phase `json:"phase"`
+	Left     int         `json:"left"`
+	Total    int         `json:"total"`
+	Deadline time.Time   `json:"deadline"`
+}
+
+func hostsCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "hosts", Short: "List hosts, holds, classes and how fresh each reading is", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(s *station.Station) error { return a.hosts(cmd.Context(), s) })
+		},
+	}
+	return a.outputFlag(c)
+}
+
+func (a *app) hosts(ctx context.Context, s *station.Station) error {
+	views, err := s.Survey(ctx)
+	lines := make([]hostLine, 0, len(views))
+	for _, v := range views {
+		lines = append(lines, lineOf(ctx, s, v))
+	}
+	if serr := a.show(lines, func(w io.Writer) error { return hostTable(w, lines) }); serr != nil {
+		return serr
+	}
+	return err
+}
+
+func lineOf(ctx context.Context, s *station.Station, v fleet.HostView) hostLine {
+	l := hostLine{Host: v.Host.ID, Cordon: v.Cordon, Pool: v.Host.Pool(), Unreachable: v.Unreachable, Problem: v.Problem, State: "serving"}
+	if sum, ok := v.Summary.Get(); ok {
+		l.Holds, l.Classes, l.Unattributed, l.Agent, l.Read = sum.Holds, sum.Classes, sum.Unattributed, sum.Version, v.Summary.At
+	}
+	switch {
+	case !v.Unreachable.IsZero():
+		l.State = "unreachable"
+	case l.Holds.Drain != nil:
+		l.State = "draining"
+	case v.Cordon != fleet.Uncordoned:
+		l.State = string(v.Cordon)
+	}
+	if s.Journal == nil {
+		return l
+	}
+	if st, err := s.Engine.State(ctx, v.Host.ID); err == nil && st.Drain != "" && !st.Undone {
+		n := st.Count()
+		l.Drain = &drainLine{ID: st.Drain, Phase: st.Phase, Left: n.Left, Total: n.Total, Deadline: st.Deadline}
+		if l.State == "draining" && st.Phase != drain.Draining {
+			l.State = string(st.Phase)
+		}
+	}
+	return l
+}
+
+func hostTable(w io.Writer, lines []hostLine) error {
+	now := time.Now()
+	t := newTable("HOST", "STATE", "SINCE", "BY", "WHY", "E", "S", "P", "D", "X", "?", "AGENT", "DRAIN")
+	for _, l := range lines {
+		since, who, why := "·", "·", "·"
+		for _, h := range []*fleet.Hold{l.Holds.Drain, l.Holds.Cordon} {
+			if h != nil {
+				since, who, why = agoOr(h.Since, now), h.Who, h.Why
+			}
+		}
+		if !l.Unreachable.IsZero() {
+			since, why = agoOr(l.Unreachable, now), l.Problem
+		}
+		row := []string{string(l.Host), l.State, since, orDot(who), orDot(why)}
+		for _, c := range fleet.Classes {
+			n := l.Classes[c]
+			if c == fleet.Unclassified {
+				n += l.Unattributed
+			}
+			row = append(row, count(n))
+		}
+		row = append(row, agoOr(l.Read, now))
+		row = append(row, drainCell(l.Drain, now))
+		t.add(row...)
+	}
+	return t.print(w)
+}
+
+func drainCell(d *drainLine, now time.Time) string {
+	if d == nil {
+		return "·"
+	}
+	return string(d.Phase) + " " + strconv.Itoa(d.Total-d.Left) + "/" + strconv.Itoa(d.Total) + " " + leftText(d.Deadline, now)
+}
+
+func count(n int) string {
+	if n == 0 {
+		return "·"
+	}
+	return strconv.Itoa(n)
+}

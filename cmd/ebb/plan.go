@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/station"
+	"ebb/drain"
+	"ebb/drain/engine"
+	"ebb/fleet"
+	"ebb/tui/words"
+)
+
+// drainFlags are the flags that say what kind of drain is wanted.
+type drainFlags struct {
+	deadline time.Duration
+	purpose  string
+	evacuate bool
+	reason   string
+}
+
+func (f *drainFlags) register(c *cobra.Command, deadline time.Duration) {
+	c.Flags().DurationVar(&f.deadline, "deadline", deadline, "outer deadline: when the drain stops trying and names what is left")
+	c.Flags().StringVar(&f.purpose, "for", "", "kernel, driver, engine, hardware or retire")
+	c.Flags().BoolVar(&f.evacuate, "evacuate", false, "existing work goes on only until it has been moved")
+	c.Flags().StringVar(&f.reason, "reason", "", "why, for owners and for whoever finds the host")
+	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"kernel", "driver", "engine", "hardware", "retire"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *drainFlags) request() (engine.Request, error) {
+	p := fleet.Purpose(f.purpose)
+	if p != fleet.ForUnstated && !slices.Contains(fleet.Purposes, p) {
+		return engine.Request{}, &usageError{fmt.Errorf("purpose %q: want kernel, driver, engine, hardware or retire", f.purpose)}
+	}
+	if f.deadline < 0 {
+		return engine.Request{}, &usageError{fmt.Errorf("deadline %s: it lies in the past", f.deadline)}
+	}
+	return engine.Request{Deadline: f.deadline, For: p, Evacuate: f.evacuate, Reason: f.reason}, nil
+}
+
+func planCommand(a *app) *cobra.Command {
+	var flags drainFlags
+	c := &cobra.Command{
+		Use: "plan HOST", Short: "Say what a drain would do to each workload, what would block it, and who may die",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHosts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req, err := flags.request()
+			if err != nil {
+				return err
+			}
+			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
+				p, err := a.plan(cmd.Context(), s, id, req)
+				if err != nil {
+					return err
+				}
+				return a.show(p, func(w io.Writer) error { return planTable(w, p) })
+			})
+		},
+	}
+	flags.register(c, 45*time.Minute)
+	return a.outputFlag(c)
+}
+
+// plan needs to know the other hosts, as targets; a command has no observer
+// running, so it surveys them once.
+func (a *app) plan(ctx context.Context, s *station.Station, id fleet.HostID, req engine.Request) (drain.Plan, error) {
+	s.Observe(ctx)
+	if err := s.Observed(ctx, id); err != nil {
+		return drain.Plan{}, err
+	}
+	return s.Engine.Plan(ctx, id, req)
+}
+
+func planTable(w io.Writer, p drain.Plan) error {
+	fmt.Fprintf(w, "%s: plan for a drain until %s (%s)\n", p.Host, p.Deadline.Local().Format("15:04:05"), leftText(p.Deadline, p.Made))
+	t := newTable("CLASS", "WORKLOAD", "OWNER", "STRATEGY", "TARGET", "GONE BY", "MAY DIE", "STAYS BECAUSE")
+	for _, it := range p.Items {
+		die := "·"
+		if it.MayDie {
+			die = "yes"
+		}
+		gone := "·"
+		if !it.GoneBy.IsZero() {
+			gone = it.GoneBy.Local().Format("15:04:05")
+		}
+		stays := "·"
+		if !it.Reason.IsZero() {
+			stays = words.Reason(it.Reason)
+		}
+		t.add(it.Class.String(), it.Key.String(), orDot(it.Owner), it.Strategy, orDot(it.Target.Name()), gone, die, stays)
+	}
+	if len(p.Items) == 0 {
+		fmt.Fprintln(w, "nothing runs here that would have to leave")
+	} else if err := t.print(w); err != nil {
+		return err
+	}
+	for _, b := range p.Blocks {
+		fmt.Fprintf(w, "blocks: %s\n", b)
+	}
+	if die := p.MayDie(); len(die) > 0 {
+		names := make([]string, len(die))
+		for i, k := range die {
+			names[i] = k.String()
+		}
+		fmt.Fprintf(w, "may be killed, after notice, TERM and the full grace: %s\n", strings.Join(names, ", "))
+	}
+	if !p.Expected.IsZero() {
+		fmt.Fprintf(w, "expected to be empty by %s\n", p.Expected.Local().Format("15:04:05"))
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ebb/cmd/ebb/station"
+	"ebb/cmd/version"
+	"ebb/fleet"
+)
+
+// app is what every command needs: streams, environment, and the flags of the
+// root.
+type app struct {
+	in     io.Reader
+	out    io.Writer
+	errs   io.Writer
+	getenv func(string) string
+
+	config   string
+	output   string
+	readOnly bool
+	ascii    bool
+	theme    string
+	logFile  string
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ebb",
+		Short: "Take hosts out of service without losing what runs on them",
+		Long: `ebb takes hosts out of service without losing what runs on them.
+
+Three verbs, apart: cordon (cheap, undone with uncordon), drain (every workload
+leaves in its own way, inside a deadline), terminate (only with a proof that the
+host itself confirms). Without a command, ebb opens the console.`,
+		Version:       version.Version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return a.console(cmd.Context()) },
+	}
+	root.PersistentFlags().StringVar(&a.config, "config", "", "fleet.toml (default $EBB_CONFIG, then the user's, then /etc/ebb/fleet.toml)")
+	root.PersistentFlags().StringVar(&a.logFile, "log-file", "", "write a log of what ebb itself does to this file")
+	root.Flags().BoolVar(&a.readOnly, "read-only", false, "the console refuses every act")
+	root.Flags().BoolVar(&a.ascii, "ascii", false, "draw with ASCII signs only")
+	root.Flags().StringVar(&a.theme, "theme", "", "name or path of a theme")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.AddCommand(
+		hostsCommand(a), cordonCommand(a), uncordonCommand(a), planCommand(a), drainCommand(a), undrainCommand(a),
+		askCommand(a), acceptCommand(a), boardCommand(a), diffCommand(a), cleanCommand(a), verifyCommand(a),
+		proofCommand(a), terminateCommand(a), logCommand(a), doctorCommand(a), agentCommand(a), demoCommand(a), workloadCommand(),
+	)
+	for _, c := range root.Commands() {
+		usageArgs(c)
+	}
+	return root
+}
+
+// usageArgs makes a wrong number of arguments a usage error, for exit status 2.
+func usageArgs(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &usageError{err}
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		usageArgs(sub)
+	}
+}
+
+// open connects to the fleet; the caller closes.
+func (a *app) open(ctx context.Context) (*station.Station, error) {
+	log, err := a.logger()
+	if err != nil {
+		return nil, err
+	}
+	return station.Open(ctx, station.Options{Config: a.config, Getenv: a.getenv, Log: log})
+}
+
+// with opens the fleet around fn.
+func (a *app) with(ctx context.Context, fn func(*station.Station) error) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	err = fn(s)
+	if cerr := s.Close(); cerr != nil && err == nil && !errors.Is(cerr, context.Canceled) {
+		a.note("close: %v", cerr)
+	}
+	return err
+}
+
+// withHost opens the fleet and finds one host by the name that was typed.
+func (a *app) withHost(ctx context.Context, name string, fn func(*station.Station, fleet.HostID) error) error {
+	return a.with(ctx, func(s *station.Station) error {
+		id, err := s.Resolve(ctx, name)
+		if err != nil {
+			return err
+		}
+		return fn(s, id)
+	})
+}
+
+func (a *app) logger() (*slog.Logger, error) {
+	path := a.logFile
+	if path == "" {
+		path = a.getenv("EBB_LOG")
+	}
+	if path == "" {
+		return slog.New(slog.DiscardHandler), nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("log file: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("log file: %w", err)
+	}
+	return slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelDebug})), nil
+}
+
+// outputFlag adds -o to a command that reads.
+func (a *app) outputFlag(c *cobra.Command) *cobra.Command {
+	c.Flags().StringVarP(&a.output, "output", "o", "table", "table or json")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	pre := c.PreRunE
+	c.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains([]string{"table", "json"}, a.output) {
+			return &usageError{fmt.Errorf("output %q: want table or json", a.output)}
+		}
+		if pre != nil {
+			return pre(cmd, args)
+		}
+		return nil
+	}
+	return c
+}
+
+// show prints v as JSON if that was asked for, and calls table otherwise.
+func (a *app) show(v any, table func(io.Writer) error) error {
+	if a.output != "json" {
+		return table(a.out)
+	}
+	enc := json.NewEncoder(a.out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// note tells the person something beside the output.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintf(a.errs, format+"\n", args...)
+}
+
+// completeHosts offers the names of hosts.
+func (a *app) completeHosts(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	_ = a.with(cmd.Context(), func(s *station.Station) error {
+		hosts, err := s.Hosts(cmd.Context())
+		for _, h := range hosts {
+			if name := h.ID.Name(); strings.HasPrefix(name, prefix) {
+				names = append(names, name)
+			}
+		}
+		return err
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
