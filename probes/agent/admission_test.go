@@ -152,6 +152,21 @@ func TestATicketThatCantBeReadIsOpen(t *testing.T) {
 	}
 }
 
+func TestTicketsThatCantBeReadKeepTheGateShut(t *testing.T) {
+	r, req := proofRig(t)
+	r.stop()
+	ok(t, os.RemoveAll(filepath.Join(r.cfg.StateDir, ticketDir)))
+	ok(t, os.WriteFile(filepath.Join(r.cfg.StateDir, ticketDir), nil, 0o600)) // not a directory
+	r.start()
+	if !r.agent.Facts().Holds.Both() {
+		t.Fatal("the holds are not held")
+	}
+	_, err := r.dial(wire.Operate).Proof(t.Context(), req)
+	named(t, code(t, err, wire.CodeNotEmpty), fleet.CheckTickets, "can't be read")
+	_, err = r.dial(wire.Operate).Settle(t.Context(), unreadable, wire.TicketReport{Closed: "settled"})
+	code(t, err, wire.CodeNotRecorded)
+}
+
 func TestWhereATicketCantBeWrittenNothingIsAdmitted(t *testing.T) {
 	r := newRig(t)
 	ok(t, os.WriteFile(filepath.Join(r.cfg.StateDir, ticketDir), nil, 0o600)) // not a directory

@@ -81,7 +81,7 @@ func New(cfg Config) (*Agent, error) {
 // unusable disk must not keep the agent from answering.
 func (a *Agent) open() error {
 	dir, log := a.cfg.StateDir, a.cfg.Log
-	lock, err := lockState(dir)
+	lock, err := lockWithin(dir, a.cfg.LockWait)
 	if errors.Is(err, ErrLocked) {
 		return fmt.Errorf("agent: %w: %s", err, dir)
 	}
@@ -106,11 +106,23 @@ func (a *Agent) open() error {
 	if tickets, err := readTickets(dir); err == nil {
 		a.tickets = tickets
 	} else {
-		log.Error("tickets can't be read: nothing is admitted", "error", err)
-		a.rec.Unheld = true
+		// Work may yet land that was admitted: the gate stays shut.
+		log.Error("tickets can't be read", "error", err)
+		a.tickets[unreadable] = fleet.Ticket{ID: unreadable, Who: "tickets can't be read: " + err.Error(), At: a.started}
 	}
 	a.acts = openActs(dir, a.cfg.Boot, log)
 	return nil
+}
+
+// lockWithin waits for whoever has the lock: an admission without a daemon takes
+// it for a moment.
+func lockWithin(dir string, wait time.Duration) (*os.File, error) {
+	for end := time.Now().Add(wait); ; time.Sleep(20 * time.Millisecond) {
+		lock, err := lockState(dir)
+		if !errors.Is(err, ErrLocked) || time.Now().After(end) {
+			return lock, err
+		}
+	}
 }
 
 // lockState takes the lock of a state directory, creating both where needed.
@@ -157,7 +169,11 @@ func (a *Agent) Run(ctx context.Context, listeners []Listener) error {
 	case <-a.life.Done():
 	case err = <-failed:
 	}
+	// Under the lock: an act that was let in has been started by then, and none
+	// is let in afterwards.
+	a.mu.Lock()
 	a.end()
+	a.mu.Unlock()
 	// Watches end with the agent's life; what else is in flight gets a moment.
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
 	defer cancel()

@@ -57,6 +57,7 @@ type Config struct {
 	Speed float64
 
 	StateDir string
+	LockWait time.Duration // how long to wait for another owner of the state directory
 	RunDir   string
 	Proc     string // default /proc
 	Netns    string // directory of named namespaces, default /run/netns

@@ -1,17 +1,15 @@
 package agent
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"os"
 
 	"ebb/fleet"
 	"ebb/fleet/proof"
@@ -329,47 +327,6 @@ func TestAnExceptionIsTypedAndStandsInTheProof(t *testing.T) {
 	if f := r.agent.Facts(); len(f.Accepted) != 0 {
 		t.Fatalf("an exception outlived the boot: %+v", f.Accepted)
 	}
-}
-
-// What is admitted and reported done while the host is looked at may have
-// landed after the look: it is looked at again.
-func TestAnAdmissionDuringTheLookIsSeen(t *testing.T) {
-	r, req := proofRig(t)
-	gate := make(chan struct{})
-	scans := 0
-	r.prober.mu.Lock()
-	r.prober.gate, scans = gate, r.prober.scans
-	r.prober.mu.Unlock()
-	result := make(chan error, 1)
-	op := r.dial(wire.Operate)
-	go func() {
-		_, err := op.Proof(context.WithoutCancel(t.Context()), req)
-		result <- err
-	}()
-	until(t, "the look has begun", func() bool {
-		r.prober.mu.Lock()
-		defer r.prober.mu.Unlock()
-		return r.prober.scans > scans
-	})
-	adm := r.dial(wire.Admission)
-	reply, err := adm.Admit(t.Context(), wire.AdmissionRequest{Op: fleet.OpWake, Key: vm1})
-	ok(t, err)
-	_, err = adm.Settle(t.Context(), reply.Ticket.ID, wire.TicketReport{Closed: "done"})
-	ok(t, err)
-	first := true
-	r.prober.set(func(now time.Time) Readings {
-		rd := empty(now)
-		if !first { // the look that was under way does not see it
-			rd.Workloads.Value = []fleet.Workload{{Key: vm1, Phase: fleet.Running}}
-		}
-		first = false
-		return rd
-	})
-	r.prober.mu.Lock()
-	r.prober.gate = nil
-	r.prober.mu.Unlock()
-	close(gate)
-	named(t, code(t, <-result, wire.CodeNotEmpty), fleet.CheckLeft, "vm/1")
 }
 
 func TestTheSignatureIsOneThatSSHKeygenKnows(t *testing.T) {

@@ -102,7 +102,7 @@ func (a *Agent) proveNow(f fleet.Facts, req wire.ProofRequest, asserted proof.As
 	if err := a.notStale(req.Drain, req.Epoch); err != nil {
 		return wire.ProofReply{}, err
 	}
-	if issues := proof.Issues(f); len(issues) > 0 {
+	if issues := append(proof.Issues(f), a.actIssues()...); len(issues) > 0 {
 		return wire.ProofReply{}, refuse(wire.CodeNotEmpty, fmt.Sprintf("%d things keep this host from being proved empty", len(issues))).issues(issues)
 	}
 	items, now := proof.Items(f), a.cfg.Clock.Now()
@@ -125,6 +125,21 @@ func (a *Agent) proveNow(f fleet.Facts, req wire.ProofRequest, asserted proof.As
 	}
 	a.rememberProof(req.Nonce, items)
 	return wire.ProofReply{Proof: raw, Signature: sig}, nil
+}
+
+// actIssues names the acts that have not ended: a command that starts something
+// must not land after a proof, no more than an admission. The lock is held.
+func (a *Agent) actIssues() []fleet.Issue {
+	var out []fleet.Issue
+	for _, id := range a.acts.order {
+		if act := a.acts.byID[id]; act.reply.State == wire.ActBegun {
+			out = append(out, fleet.Issue{
+				Check: fleet.CheckTickets, Key: act.req.Key,
+				Detail: fmt.Sprintf("act %s has not ended: %s %s", id, act.req.Kind, actText(act.req)),
+			})
+		}
+	}
+	return out
 }
 
 // withState puts the agent's present state over facts from a scan.

@@ -127,6 +127,9 @@ func (a *Agent) sealNow(f fleet.Facts, req wire.SealRequest, doc proof.Document)
 	if age := a.cfg.Clock.Boottime() - doc.MadeBoot; age > proof.Lifetime {
 		return wire.SealReply{}, refuse(wire.CodeBadProof, fmt.Sprintf("made %v ago; it holds for %v", age, proof.Lifetime))
 	}
+	if issues := a.actIssues(); len(issues) > 0 {
+		return wire.SealReply{}, refuse(wire.CodeChanged, issues[0].Detail).issues(issues)
+	}
 	if err := a.unchanged(f, doc); err != nil {
 		return wire.SealReply{}, err
 	}

@@ -262,16 +262,16 @@ func fill(t *testing.T, dir string) {
 	}
 }
 
-// unreadable is a slot whose sectors are gone.
-type unreadable struct{ slotFile }
+// badSectors is a slot whose sectors are gone.
+type badSectors struct{ slotFile }
 
-func (unreadable) ReadAt([]byte, int64) (int, error) { return 0, unix.EIO }
+func (badSectors) ReadAt([]byte, int64) (int, error) { return 0, unix.EIO }
 
 func TestASlotThatCantBeReadMayHoldTheNewerRecord(t *testing.T) {
 	dir := t.TempDir()
 	s := newSlots(t, dir)
 	ok(t, s.save(held("a")))
-	s.files[s.next] = unreadable{s.files[s.next]}
+	s.files[s.next] = badSectors{s.files[s.next]}
 	if _, err := s.load(); !errors.Is(err, ErrNoRecord) || !errors.Is(err, unix.EIO) {
 		t.Fatalf("got %v", err)
 	}

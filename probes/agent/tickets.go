@@ -27,6 +27,9 @@ const (
 	maxOpen   = 4096 // open tickets: a creator that never reports must not fill the disk
 )
 
+// unreadable is the ticket that stands for all of a directory that can't be read.
+const unreadable = "UNREADABLETICKETS"
+
 var ticketID = regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`)
 
 // newTicket makes a ticket with a random id.
