@@ -141,7 +141,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	ready, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for _, h := range f.Hosts {
-		if err := h.ready(ready); err != nil {
+		if err := errors.Join(h.ready(ready), h.enrol(ready)); err != nil {
 			return err
 		}
 	}

@@ -146,6 +146,20 @@ func (h *Host) ready(ctx context.Context) error {
 	}
 }
 
+// enrol tells a new host that nothing holds it: an agent without a record of its
+// holds admits no work.
+func (h *Host) enrol(ctx context.Context) error {
+	c, err := h.dial(ctx, wire.Cordon)
+	if err != nil {
+		return fmt.Errorf("host %s: %w", h.Name, err)
+	}
+	defer c.Close()
+	if _, err := c.Uncordon(ctx, wire.LiftRequest{Who: "platform", Why: "a new host"}); err != nil {
+		return fmt.Errorf("host %s: enrol: %w", h.Name, err)
+	}
+	return nil
+}
+
 // dial opens a channel on the host itself, as the platform's own daemon does.
 func (h *Host) dial(ctx context.Context, role wire.Role) (*client.Client, error) {
 	return client.Dial(ctx, func(context.Context) (net.Conn, error) { return h.stdio(role) },
