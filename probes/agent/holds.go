@@ -145,27 +145,33 @@ func (a *Agent) drain(c Caller, req wire.DrainRequest) (wire.HoldReply, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	changed := false
-	err := a.audited(c, note{"drain", req.Drain, clip(req.Why, maxText)}, func() (err error) {
-		changed, err = a.setDrain(req)
-		return err
+	next, err := a.withDrain(req)
+	if err == nil && next.Holds.Equal(a.rec.Holds) && !a.rec.Unheld {
+		return a.holdReply(false), nil // renewed as it is: nothing to record
+	}
+	err = a.audited(c, note{"drain", req.Drain, clip(req.Why, maxText)}, func() error {
+		if err != nil {
+			return err
+		}
+		return a.commit(next)
 	})
-	return a.holdReply(changed), err
+	return a.holdReply(err == nil), err
 }
 
-func (a *Agent) setDrain(req wire.DrainRequest) (bool, error) {
+// withDrain is the record with the drain hold set or renewed.
+func (a *Agent) withDrain(req wire.DrainRequest) (Record, error) {
 	if err := a.ready(); err != nil {
-		return false, notRecorded(err)
+		return Record{}, notRecorded(err)
 	}
 	if err := a.notSealed(); err != nil {
-		return false, err
+		return Record{}, err
 	}
 	old := a.rec.Holds.Drain
 	if old != nil && old.Drain != req.Drain {
-		return false, otherDrain(old)
+		return Record{}, otherDrain(old)
 	}
 	if err := a.notStale(req.Drain, req.Epoch); err != nil {
-		return false, err
+		return Record{}, err
 	}
 	hold := fleet.Hold{
 		Kind: fleet.DrainHold, Who: clip(req.Who, maxText), Why: clip(req.Why, maxText), Since: a.cfg.Clock.Now(),
@@ -179,11 +185,7 @@ func (a *Agent) setDrain(req wire.DrainRequest) (bool, error) {
 		next.Moved = nil
 	}
 	next.Holds.Drain, next.Unheld = &hold, false
-	next = next.withEpoch(req.Drain, req.Epoch)
-	if next.Holds.Equal(a.rec.Holds) && !a.rec.Unheld {
-		return false, nil
-	}
-	return true, a.commit(next)
+	return next.withEpoch(req.Drain, req.Epoch), nil
 }
 
 func otherDrain(h *fleet.Hold) error {

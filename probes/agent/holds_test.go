@@ -99,6 +99,11 @@ func TestARenewedDrainKeepsWhoAndSince(t *testing.T) {
 	r := newRig(t)
 	ok(t, r.drain("d1", 1))
 	before := *r.agent.Facts().Holds.Drain
+	log := r.readAudit()
+	ok(t, r.drain("d1", 1))
+	if r.readAudit() != log {
+		t.Fatal("a hold that was renewed as it is was written to the audit log")
+	}
 	r.clock.advance(time.Minute)
 	c := r.dial(wire.Operate)
 	reply, err := c.Drain(t.Context(), wire.DrainRequest{Who: "bob", Drain: "d1", Journal: "db", Epoch: 2, Deadline: r.clock.Now().Add(2 * time.Hour), Evacuate: true})
