@@ -52,18 +52,10 @@ func columns(narrow bool) []widget.Column {
 	}
 }
 
-func (d *drawing) section(l line) string {
-	if d.narrow {
-		return ""
-	}
-	return l.section
-}
+func (d *drawing) section(l line) string { return l.section }
 
 func (d *drawing) heading(section string, n int) widget.Cell {
 	s := d.env.Theme.Styles
-	if section == "" {
-		return widget.Cell{Text: " "}
-	}
 	note := ""
 	for _, c := range fleet.Classes {
 		if words.Class(c) == section {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/lipgloss/v2"
+
 	"ebb/drain"
 	"ebb/fleet"
 	"ebb/themes"
@@ -38,11 +40,12 @@ func (d *drawing) head(width, height int) []string {
 	return append(out, widget.Rule(width, d.env.Theme))
 }
 
-// state is the sign and word of the host, with what it is drained for.
-func (d *drawing) stateWord() string {
+// stateWord is the sign and word of the host, where there is room with what it
+// is drained for.
+func (d *drawing) stateWord(long bool) string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
 	role, word := words.State(d.view, d.state)
-	if d.state != nil && d.state.For != "" && d.state.Phase == drain.Draining {
+	if long && d.state != nil && d.state.For != "" && d.state.Phase == drain.Draining {
 		word += " for " + words.Name(string(d.state.For))
 	}
 	return s.State(role).Render(g.State(role) + " " + word)
@@ -57,7 +60,7 @@ func (d *drawing) who(width int) string {
 			place = append(place, widget.Name(v))
 		}
 	}
-	left := " " + s.Title.Render(widget.Name(d.host.Name())) + "   " + s.Dim.Render(strings.Join(place, " "+g.Dot+" ")) + "   " + d.stateWord()
+	left := " " + s.Title.Render(widget.Name(d.host.Name())) + "   " + s.Dim.Render(strings.Join(place, " "+g.Dot+" ")) + "   " + d.stateWord(true)
 	if holds, _, ok := d.view.Holds(); ok && holds.Cordon != nil {
 		c := holds.Cordon
 		left += "   " + s.Dim.Render("cordoned ") + words.HM(c.Since) + s.Dim.Render(" by ") + widget.Name(c.Who)
@@ -148,7 +151,7 @@ func (d *drawing) burnDown() string {
 // short is the one line of narrow or low screens.
 func (d *drawing) short(width int) string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
-	text := " " + s.Title.Render(widget.Name(d.host.Name())) + " " + d.stateWord()
+	text := " " + s.Title.Render(widget.Name(d.host.Name())) + " " + d.stateWord(false)
 	if d.state == nil {
 		return widget.Fit(text+"   "+s.Dim.Render("no drain"), width)
 	}
@@ -199,7 +202,12 @@ func (d *drawing) foot(width, height int) []string {
 	if height >= 28 {
 		n = 3
 	}
-	next, last := d.next(n, width), d.last(n)
+	last := d.last(n)
+	room := width/2 - 6
+	if width < sectionsFrom && n == 1 {
+		last, room = nil, width-8
+	}
+	next := d.next(n, room)
 	out := []string{widget.Rule(width, d.env.Theme)}
 	for i := range n {
 		l, r := "", ""
@@ -209,9 +217,6 @@ func (d *drawing) foot(width, height int) []string {
 		if i < len(last) {
 			r = last[i]
 		}
-		if width < sectionsFrom && i == 0 && l != "" {
-			r = ""
-		}
 		out = append(out, widget.Sides(" "+l, r+" ", width))
 	}
 	return out
@@ -219,7 +224,7 @@ func (d *drawing) foot(width, height int) []string {
 
 // next lines up what happens next: on one line as much as fits, on several the
 // soonest first.
-func (d *drawing) next(n, width int) []string {
+func (d *drawing) next(n, room int) []string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
 	if d.state == nil {
 		return nil
@@ -234,19 +239,25 @@ func (d *drawing) next(n, width int) []string {
 		per = 3
 	}
 	for i := 0; i < len(all) && len(out) < n; i += per {
-		var parts []string
-		for _, due := range all[i:min(i+per, len(all))] {
-			style := s.Text
+		text, used := "", 5
+		for k, due := range all[i:min(i+per, len(all))] {
+			style, part := s.Text, words.ComingText(due)
 			if due.What == "KILL" {
 				style = s.Danger
 			}
-			parts = append(parts, style.Render(words.ComingText(due)))
+			if k > 0 {
+				part = " " + g.Dot + " " + part
+			}
+			if used += lipgloss.Width(part); used > room && k > 0 {
+				break
+			}
+			text += style.Render(part)
 		}
 		lead := "     "
 		if i == 0 {
 			lead = "next "
 		}
-		out = append(out, s.Dim.Render(lead)+widget.Fit(strings.Join(parts, " "+g.Dot+" "), max(20, width/2-6)))
+		out = append(out, s.Dim.Render(lead)+text)
 	}
 	return out
 }

@@ -163,7 +163,9 @@ func (d *drawing) details(l line) feed.Show {
 	add("verdict", words.Verdict(it.Verdict))
 	if l.kind == item {
 		add("doing", words.Doing(it, false))
-		add("because", words.Reason(it.Reason))
+		if r := words.Reason(it.Reason); r != words.Doing(it, false) {
+			add("because", r)
+		}
 		add("step", words.Step(it.Step))
 	}
 	add("target", string(it.Target))

@@ -257,7 +257,9 @@ func (m Model) layout(width int) {
 	if narrow := width < sectionsFrom; narrow != m.d.narrow {
 		m.d.narrow = narrow
 		m.table.SetColumns(columns(narrow))
-		m.table.SetRows(m.d.rows)
+		if m.table.SetSection(nil); !narrow {
+			m.table.SetSection(m.d.section)
+		}
 	}
 }
 

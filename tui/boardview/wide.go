@@ -133,7 +133,7 @@ func (m Model) block(l line, width int) []string {
 	lead, style := m.lead(l)
 	owner := ownerOf(l.it, g)
 	room := width - 4
-	name := style.Inherit(s.Text).Render(widget.Fit(l.label, max(room-len([]rune(owner))-1, room/2)))
+	name := style.Inherit(s.Text).Render(widget.Fit(l.label, max(room-lipgloss.Width(owner)-2, room/2)))
 	doing, due := m.d.doing(l)
 	out := []string{
 		lead + widget.Sides(name, s.Dim.Render(owner), room),

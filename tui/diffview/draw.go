@@ -16,7 +16,7 @@ import (
 
 var columns = []widget.Column{
 	{Title: "WHAT", Min: 14, Weight: 3, Max: 44},
-	{Title: "VERDICT", Min: 12, Weight: 1, Max: 30},
+	{Title: "VERDICT", Min: 12, Weight: 1, Max: 20},
 	{Title: "OWNER", Min: 8, Weight: 1, Max: 16, Priority: 3},
 	{Title: "SINCE", Min: 6, Priority: 2, Right: true},
 	{Title: "BECAUSE", Min: 16, Weight: 4, Priority: 1},
@@ -59,7 +59,7 @@ func (d *drawing) cells(f fleet.Finding) []widget.Cell {
 	}
 	return []widget.Cell{
 		widget.T(widget.Name(f.Key.Kind)+"/"+label(f), base),
-		widget.T(words.Verdict(f.Verdict), note),
+		widget.T(words.VerdictName(f.Verdict), note),
 		owner, since,
 		widget.T(says(f), s.Dim),
 	}

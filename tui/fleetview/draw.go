@@ -36,16 +36,16 @@ const gutter = 4 // what the table puts before the columns
 // first; the host and its state never do.
 func columns() []widget.Column {
 	return []widget.Column{
-		colHost:    {Title: "HOST", Min: 8, Weight: 2, Max: 28},
-		colState:   {Title: "STATE", Min: 13, Weight: 2, Max: 17},
+		colHost:    {Title: "HOST", Min: 8, Weight: 1, Max: 28},
+		colState:   {Title: "STATE", Min: 13, Weight: 1, Max: 17},
 		colSince:   {Title: "SINCE", Min: 6, Priority: 2, Right: true},
 		colBy:      {Title: "BY", Min: 4, Weight: 1, Max: 14, Priority: 6},
-		colWhy:     {Title: "WHY", Min: 8, Weight: 4, Max: 48, Priority: 7},
+		colWhy:     {Title: "WHY", Min: 8, Weight: 3, Max: 48, Priority: 7},
 		colClasses: {Title: "  E  S  P  D  X  ?", Min: 18, Priority: 8},
 		colGPU:     {Title: "GPU", Min: 5, Priority: 9, Right: true},
 		colDiff:    {Title: "DIFF", Min: 4, Priority: 4, Right: true},
 		colAgent:   {Title: "AGENT", Min: 5, Priority: 5, Right: true},
-		colDrain:   {Title: "DRAIN", Min: 11, Weight: 4, Max: 34, Priority: 3},
+		colDrain:   {Title: "DRAIN", Min: 11, Weight: 6, Max: 36, Priority: 3},
 	}
 }
 
@@ -113,11 +113,11 @@ func (d *drawing) cells(r row) []widget.Cell {
 func (d *drawing) silence(r row, now time.Time) string {
 	plane := "its plane has not heard it"
 	if hb := r.v.Host.Heartbeat; !hb.IsZero() {
-		plane = "plane heard it " + widget.Age(now.Sub(hb)) + " ago"
+		plane = "plane heard it " + widget.Ago(now.Sub(hb))
 	}
 	text := plane + "; " + cmp.Or(words.Text(r.v.Problem), "no answer")
 	if at := feed.ReadAt(r.v); !at.IsZero() {
-		text += "; last read " + widget.Age(now.Sub(at)) + " ago"
+		text += "; last read " + widget.Ago(now.Sub(at))
 	}
 	return text
 }
@@ -181,21 +181,21 @@ func (d *drawing) progress(r row, now time.Time) widget.Cell {
 	if r.counts.Lost > 0 {
 		tail += fmt.Sprintf(" %s%d", g.Lost, r.counts.Lost)
 	}
-	text := fmt.Sprintf("%d/%d", r.counts.Left, r.counts.Total) + tail
-	if d.drain < len(text)+14 {
-		return widget.T(text, style)
-	}
 	done := 0.0
 	if r.counts.Total > 0 {
 		done = float64(r.counts.Total-r.counts.Left) / float64(r.counts.Total)
 	} else if r.s.First {
 		done = 1
 	}
-	long := fmt.Sprintf("%d of %d left", r.counts.Left, r.counts.Total) + tail
-	if d.drain < len(long)+10 {
-		long = text
+	text := fmt.Sprintf("%d of %d left", r.counts.Left, r.counts.Total) + tail
+	if d.drain < lipgloss.Width(text)+9 {
+		text = fmt.Sprintf("%d/%d", r.counts.Left, r.counts.Total) + tail
 	}
-	return widget.Cell{Drawn: widget.Bar(8, done, s, g) + " " + style.Inherit(s.Text).Render(long)}
+	bar := min(10, d.drain-lipgloss.Width(text)-1)
+	if bar < 4 {
+		return widget.T(text, style)
+	}
+	return widget.Cell{Drawn: widget.Bar(bar, done, s, g) + " " + style.Inherit(s.Text).Render(text)}
 }
 
 // forgotten says what a cordon that nobody looks after costs.
@@ -235,7 +235,10 @@ func (m Model) head(width int) []string {
 		}
 		parts = append(parts, s.State(role).Render(fmt.Sprintf("%d %s", n[role], word)))
 	}
-	right := s.Dim.Render("sorted: " + m.order.String())
+	right := ""
+	if width >= 100 || m.order != byAttention {
+		right = s.Dim.Render("sorted: " + m.order.String())
+	}
 	if f := m.table.Filter(); !f.Empty() {
 		right = s.Input.Render("/"+widget.Clean(f.String())) + "   " + right
 	}

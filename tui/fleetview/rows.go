@@ -103,11 +103,11 @@ func (r row) rank() int {
 		return 2
 	case r.role == themes.HostOnly, r.role == themes.PlaneOnly:
 		return 3
-	case r.role == themes.Draining:
-		return 4
-	case r.role == themes.Unreachable:
-		return 5
 	case r.forgotten:
+		return 4
+	case r.role == themes.Draining:
+		return 5
+	case r.role == themes.Unreachable:
 		return 6
 	case r.role == themes.Cordoning:
 		return 7

@@ -46,8 +46,8 @@ func (m Model) head(width int) []string {
 	now := m.env.Now()
 	right := "not read yet"
 	if m.gate != nil {
-		age := now.Sub(m.got)
-		right = "read " + widget.Age(age) + " ago"
+		age := max(now.Sub(m.got), 0)
+		right = "read " + widget.Ago(age)
 		if age > feed.StaleAfter {
 			right += ", before what happened since (v)"
 		}

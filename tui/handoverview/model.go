@@ -189,7 +189,7 @@ func (m Model) ofHost(v fleet.HostView, drained bool, now time.Time) []row {
 			text += " (no drain)"
 		}
 		if now.Sub(at) > feed.StaleAfter {
-			text += ", as read " + widget.Age(now.Sub(at)) + " ago"
+			text += ", as read " + widget.Ago(now.Sub(at))
 		}
 		out = append(out, row{section: secHolds, id: "hold/" + string(id), host: id, when: widget.Age(now.Sub(c.Since)), who: c.Who, text: text})
 	}
@@ -228,6 +228,11 @@ func (m Model) ofDrain(v fleet.HostView, s drain.State, clock time.Time) []row {
 		add("", "the drain waits for a person: "+words.Reason(s.Waiting))
 	case s.Phase == drain.DeadlineReached:
 		add("", "the deadline was reached at "+words.HM(s.Since)+": extend, escalate by name, or stop")
+	}
+	for _, is := range s.Issues {
+		if _, listed := s.Items[is.Key]; !listed {
+			add("issue/"+is.Check+"/"+is.Key.String(), "in the way: "+words.Issue(is))
+		}
 	}
 	if !s.Phase.Ended() {
 		if in := s.Deadline.Sub(clock); in < ahead {

@@ -226,10 +226,10 @@ func (m Model) head(width int) []string {
 		return []string{" " + name + "   " + s.Dim.Render("no plan yet"), rule}
 	}
 	p := m.plan
-	age := m.env.Now().Sub(m.got)
-	made := s.Dim.Render("made " + widget.Age(age) + " ago, changes nothing ")
+	age := max(m.env.Now().Sub(m.got), 0)
+	made := s.Dim.Render("made " + widget.Ago(age) + ", changes nothing ")
 	if age > oldAfter {
-		made = s.Warn.Render("made " + widget.Age(age) + " ago: 5 makes it anew ")
+		made = s.Warn.Render("made " + widget.Ago(age) + ": 5 makes it anew ")
 	}
 	left := " " + name + "   " + s.Dim.Render("a drain until ") + words.HM(p.Deadline)
 	if p.For != "" {

@@ -21,6 +21,17 @@ func Age(d time.Duration) string {
 	return coarse(d)
 }
 
+// Ago is Age in a sentence: "4s ago", "just now".
+func Ago(d time.Duration) string {
+	if d > -time.Second && d < time.Second {
+		return "just now"
+	}
+	if d < 0 {
+		return Age(d)
+	}
+	return Age(d) + " ago"
+}
+
 func coarse(d time.Duration) string {
 	switch {
 	case d < time.Minute:

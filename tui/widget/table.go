@@ -66,6 +66,14 @@ func (t *Table[R]) SetColumns(cols []Column) {
 	t.headers = slices.ContainsFunc(cols, func(c Column) bool { return c.Title != "" })
 }
 
+// SetSection changes which rows stand under one heading; nil is no headings.
+func (t *Table[R]) SetSection(of func(R) string) {
+	old := t.ids()
+	t.of.Section = of
+	t.apply()
+	t.follow(old)
+}
+
 // SetGap changes the cells between two columns.
 func (t *Table[R]) SetGap(n int) { t.gap = max(n, 0) }
 

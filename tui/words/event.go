@@ -61,10 +61,11 @@ func ask(b drain.Body) (string, bool) {
 		if a.For != "" {
 			text += " for " + Name(string(a.For))
 		}
-		if n := len(a.MayDie); n > 0 {
-			text += "; may die: " + keys(a.MayDie)
+		text = because(text, a.Reason)
+		if len(a.MayDie) > 0 {
+			text += " (may die: " + keys(a.MayDie) + ")"
 		}
-		return because(text, a.Reason), true
+		return text, true
 	case drain.AskExtend:
 		return "moved the deadline to " + HM(a.Until), true
 	case drain.AskStop:

@@ -15,7 +15,7 @@ var t0 = time.Date(2026, 11, 29, 14, 0, 0, 0, time.UTC)
 func min5(n int) time.Time { return t0.Add(time.Duration(n) * time.Minute) }
 
 func TestNext(t *testing.T) {
-	p := drain.DefaultPolicy() // notice 1m, gap 30s, margin 15s, window 35s
+	p := drain.DefaultPolicy() // notice 1m, gap 30s, margin 30s, window 35s
 	now := min5(5)
 	running := drain.State{Drain: "d", Phase: drain.Draining, Deadline: min5(60), First: true}
 	over := drain.State{Drain: "d", Phase: drain.DeadlineReached, Deadline: min5(4), First: true}
@@ -37,7 +37,7 @@ func TestNext(t *testing.T) {
 		"ended":              {it: with(fleet.Stuck, func(i *drain.Item) { i.TermAt, i.End = t0, drain.LeftHost }), s: running},
 		"held":               {it: with(fleet.Ephemeral, func(i *drain.Item) { i.Expires, i.Held = min5(9), true }), s: running},
 		"expires":            {it: with(fleet.Ephemeral, func(i *drain.Item) { i.Expires = min5(9) }), s: running, at: min5(9), what: "expires"},
-		"outlives":           {it: with(fleet.Ephemeral, func(i *drain.Item) { i.Expires = min5(90) }), s: running, at: min5(60).Add(-11*time.Minute - 45*time.Second), what: "notice"},
+		"outlives":           {it: with(fleet.Ephemeral, func(i *drain.Item) { i.Expires = min5(90) }), s: running, at: min5(60).Add(-12 * time.Minute), what: "notice"},
 		"outlives, no death": {it: with(fleet.Ephemeral, func(i *drain.Item) { i.Expires, i.MayDie = min5(90), false }), s: running},
 		"told":               {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt = min5(5) }), s: running, at: min5(6), what: "TERM"},
 		"TERM sent":          {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.TermAt = t0, min5(1) }), s: running, at: min5(11).Add(30 * time.Second), what: "KILL"},
@@ -52,7 +52,7 @@ func TestNext(t *testing.T) {
 		"in the queue":       {it: with(fleet.Stateless, func(*drain.Item) {}), s: running},
 		"overdue":            {it: with(fleet.Stateless, func(i *drain.Item) { i.FirstAct, i.Overdue = t0, true }), s: running},
 		"retry":              {it: with(fleet.Stateless, func(i *drain.Item) { i.FirstAct, i.RetryAt = t0, min5(5) }), s: running, at: min5(5).Add(10 * time.Second), what: "retry"},
-		"retiring":           {it: with(fleet.Stateless, func(i *drain.Item) { i.FlippedAt, i.TermAt = t0, min5(1) }), s: running, at: min5(60).Add(-11*time.Minute - 45*time.Second), what: "notice"},
+		"retiring":           {it: with(fleet.Stateless, func(i *drain.Item) { i.FlippedAt, i.TermAt = t0, min5(1) }), s: running, at: min5(60).Add(-12 * time.Minute), what: "notice"},
 		"asked anew":         {it: with(fleet.Stateless, func(i *drain.Item) { i.FlippedAt, i.TermAt, i.NoticeAt = t0, min5(1), min5(5) }), s: running, at: min5(6), what: "TERM"},
 		"missing":            {it: with(fleet.Durable, func(i *drain.Item) { i.MissingAt = min5(5) }), s: running, at: min5(5).Add(35 * time.Second), what: "lost"},
 		"durable":            {it: with(fleet.Durable, func(*drain.Item) {}), s: running},

@@ -1,6 +1,8 @@
 package words
 
 import (
+	"strings"
+
 	"ebb/drain"
 	"ebb/fleet"
 )
@@ -24,6 +26,12 @@ func Verdict(v fleet.Verdict) string {
 		return "unknown: can't be read"
 	}
 	return Name(string(v))
+}
+
+// VerdictName is Verdict in one word.
+func VerdictName(v fleet.Verdict) string {
+	name, _, _ := strings.Cut(Verdict(v), ":")
+	return name
 }
 
 // Phase says where a drain stands.

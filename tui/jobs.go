@@ -1,0 +1,287 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"ebb/drain"
+	"ebb/fleet"
+	"ebb/tui/feed"
+	"ebb/tui/widget"
+	"ebb/tui/words"
+)
+
+// How long a verb may take. A terminator that has begun is not cut short: what
+// became of it would not be known.
+const (
+	verbLimit      = 90 * time.Second
+	terminateLimit = 15 * time.Minute
+)
+
+// job is what can't be started twice at once.
+type job struct {
+	verb feed.Verb
+	host fleet.HostID
+	key  fleet.Key
+}
+
+func (j job) String() string {
+	text := string(j.verb) + " " + widget.Name(j.host.Name())
+	if !j.key.IsZero() {
+		text += " " + words.Key(j.key)
+	}
+	return text
+}
+
+// run is a job under way.
+type run struct {
+	id    int
+	since time.Time
+}
+
+type (
+	// doneMsg is how a verb went.
+	doneMsg struct {
+		job  job
+		id   int
+		text string
+		err  error
+	}
+	// planMsg is a plan, or why there is none.
+	planMsg struct {
+		gen     int
+		host    fleet.HostID
+		request feed.Request
+		plan    drain.Plan
+		err     error
+		form    *form // who asked; nil: the plan screen
+	}
+	// gateMsg is what Check or Verify read.
+	gateMsg struct {
+		gen  int
+		id   int
+		job  job
+		gate feed.Gate
+		err  error
+	}
+)
+
+// begin notes a job. It says no where the same one is under way, and where the
+// console only reads.
+func (m *Model) begin(j job) (id int, ok bool) {
+	if m.frame.Config.ReadOnly && !j.verb.Reads() {
+		m.say(noteBad, "read-only: this console was opened to look, not to "+string(j.verb))
+		return 0, false
+	}
+	if _, on := m.running[j]; on {
+		m.say(noteInfo, j.String()+" is under way already")
+		return 0, false
+	}
+	m.jobs++
+	m.running[j] = run{m.jobs, m.env.Now()}
+	if !j.verb.Reads() {
+		m.note = note{}
+	}
+	return m.jobs, true
+}
+
+// end forgets a job; a message of an older run of it is stale.
+func (m *Model) end(j job, id int) bool {
+	if m.running[j].id != id {
+		return false
+	}
+	delete(m.running, j)
+	return true
+}
+
+// start runs a verb in a command. Every way it can end becomes a message.
+func (m *Model) start(j job, do func(context.Context) (string, error)) tea.Cmd {
+	id, ok := m.begin(j)
+	if !ok {
+		return nil
+	}
+	limit := verbLimit
+	if j.verb == feed.Terminate {
+		limit = terminateLimit
+	}
+	ctx := m.ctx
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		text, err := do(ctx)
+		return doneMsg{j, id, text, err}
+	}
+}
+
+// done shows how a verb went. A refusal lists every reason, and stays until it
+// was closed.
+func (m *Model) done(d doneMsg) tea.Cmd {
+	if !m.end(d.job, d.id) {
+		return nil
+	}
+	if d.err != nil {
+		return m.failed(d.job, d.err)
+	}
+	text := d.job.String() + ": "
+	if d.text == "" {
+		d.text = "done"
+	}
+	m.say(noteOK, text+words.Text(d.text))
+	if m.cur == "gate" && m.host == d.job.host && (d.job.verb == feed.Accept || d.job.verb == feed.Clean) {
+		return m.readGate(feed.Check, m.host)
+	}
+	return nil
+}
+
+func (m *Model) failed(j job, err error) tea.Cmd {
+	var r feed.Refusal
+	if errors.As(err, &r) && len(r.Reasons()) > 0 {
+		return m.refuse(j, r.Reasons()...)
+	}
+	text := words.Text(err.Error())
+	if errors.Is(err, context.DeadlineExceeded) {
+		text = "no answer in time; what became of it is not known: look before you repeat it (" + text + ")"
+	}
+	m.say(noteBad, j.String()+" failed: "+text)
+	return nil
+}
+
+// refuse shows why something is not done, all of it.
+func (m *Model) refuse(j job, issues ...fleet.Issue) tea.Cmd {
+	lines := make([]string, len(issues))
+	for i, is := range issues {
+		lines[i] = words.Issue(is)
+	}
+	m.say(noteBad, "refused: "+j.String()+": "+strings.Join(lines, "; "))
+	return m.show(&page{title: "refused: " + j.String(), lines: lines, guarded: true})
+}
+
+// because is one reason that no check names.
+func because(text string) fleet.Issue { return fleet.Issue{Detail: text} }
+
+// ask appends an ask for each of some workloads, one after the other.
+func (m *Model) askFor(j job, bodies []drain.Body, said string) tea.Cmd {
+	verbs := m.opt.Verbs
+	return m.start(j, func(ctx context.Context) (string, error) {
+		var errs []error
+		for _, b := range bodies {
+			if err := verbs.Ask(ctx, j.host, b); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if n := len(bodies) - len(errs); len(errs) > 0 && len(bodies) > 1 {
+			return "", fmt.Errorf("%d of %d were asked for: %w", n, len(bodies), errors.Join(errs...))
+		}
+		return said, errors.Join(errs...)
+	})
+}
+
+// readGate has host and claims read anew, with Verify a proof made.
+func (m *Model) readGate(verb feed.Verb, h fleet.HostID) tea.Cmd {
+	j := job{verb: verb, host: h}
+	id, ok := m.begin(j)
+	if !ok {
+		return nil
+	}
+	m.gateGen++
+	gen, verbs, ctx := m.gateGen, m.opt.Verbs, m.ctx
+	m.panes.gate.m = m.panes.gate.m.SetHost(h).SetBusy(verb)
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, verbLimit)
+		defer cancel()
+		read := verbs.Check
+		if verb == feed.Verify {
+			read = verbs.Verify
+		}
+		g, err := read(ctx, h)
+		return gateMsg{gen, id, j, g, err}
+	}
+}
+
+// gated takes what was read, unless something newer was asked for since.
+func (m *Model) gated(g gateMsg) tea.Cmd {
+	m.end(g.job, g.id)
+	if g.gen != m.gateGen || m.panes.gate.Host() != g.job.host {
+		return nil
+	}
+	m.panes.gate.m = m.panes.gate.m.SetGate(g.gate, g.err)
+	if g.job.verb != feed.Verify {
+		return nil
+	}
+	switch {
+	case g.err != nil:
+		return m.failed(g.job, g.err)
+	case len(g.gate.Issues) > 0:
+		m.say(noteBad, fmt.Sprintf("%s: no proof, %d things stand in the way", g.job, len(g.gate.Issues)))
+	case g.gate.Proof != nil:
+		m.say(noteOK, g.job.String()+": the host has signed "+words.Text(g.gate.Proof.Path))
+	}
+	return nil
+}
+
+// makePlan asks what a drain would do, for the plan screen or for a form.
+func (m *Model) makePlan(h fleet.HostID, r feed.Request, f *form) tea.Cmd {
+	m.planGen++
+	gen, verbs, ctx := m.planGen, m.opt.Verbs, m.ctx
+	if f == nil {
+		m.panes.plan.m = m.panes.plan.m.SetHost(h).SetBusy()
+	}
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, verbLimit)
+		defer cancel()
+		p, err := verbs.Plan(ctx, h, r)
+		return planMsg{gen, h, r, p, err, f}
+	}
+}
+
+// planned takes a plan. One that nobody waits for any more is dropped.
+func (m *Model) planned(p planMsg) tea.Cmd {
+	if p.gen != m.planGen {
+		return nil
+	}
+	if p.form == nil {
+		if m.panes.plan.Host() == p.host {
+			m.panes.plan.m = m.panes.plan.m.SetPlan(p.plan, p.request, p.err)
+		}
+		return nil
+	}
+	if m.over != p.form {
+		return nil // the form was closed
+	}
+	if p.err != nil {
+		p.form.busy, p.form.problem = false, words.Text(p.err.Error())
+		return nil
+	}
+	m.over = nil
+	return m.askDrain(p.host, p.request, p.plan)
+}
+
+// runningText names what is under way, the longest first.
+func (m *Model) runningText(now time.Time) string {
+	type one struct {
+		job
+		run
+	}
+	var all []one
+	for j, r := range m.running {
+		all = append(all, one{j, r})
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	slices.SortFunc(all, func(a, b one) int { return a.id - b.id })
+	text := all[0].job.String() + m.env.Theme.Glyphs.Ellipsis
+	if d := now.Sub(all[0].since); d >= time.Second {
+		text += " " + widget.Age(d)
+	}
+	if n := len(all) - 1; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}

@@ -1,0 +1,276 @@
+package tui
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"ebb/fleet"
+	"ebb/tui/feed"
+	"ebb/tui/keys"
+	"ebb/tui/widget"
+)
+
+// Model is the root. It is used by one program, through a pointer.
+type Model struct {
+	ctx   context.Context // the console's lifetime: commands end with it
+	opt   Options
+	env   feed.Env
+	panes panes
+	guard widget.Guard
+
+	width, height int
+	frame         feed.Frame
+	have          bool // a frame has come
+
+	cur   keys.Scope
+	host  fleet.HostID // the host that the screens of one host are about
+	trail []place      // where esc goes
+
+	over   overlay // on top of everything; nil without one
+	later  overlay // waits until the one on top is closed
+	line   *line   // being typed; nil without one
+	filter map[keys.Scope]string
+
+	running map[job]run
+	jobs    int // runs started so far: their ids
+	planGen int // plans asked for so far; older answers are dropped
+	gateGen int
+	note    note
+
+	ticking  bool
+	focus    []fleet.HostID
+	focusing bool
+}
+
+// place is a screen and the host it was about.
+type place struct {
+	screen keys.Scope
+	host   fleet.HostID
+}
+
+// note is the last word on what was done. It stays until the next act.
+type note struct {
+	text string
+	kind noteKind
+}
+
+type noteKind int
+
+const (
+	noteInfo noteKind = iota
+	noteOK
+	noteBad
+)
+
+// New makes a console whose commands end with ctx.
+func New(ctx context.Context, o Options) (*Model, error) {
+	o = o.defaults()
+	th, err := o.theme(true)
+	if err != nil {
+		return nil, err
+	}
+	k := keys.Default()
+	for _, b := range []*key.Binding{&k.Log.Pause, &k.Log.Faster, &k.Log.Slower} {
+		b.SetEnabled(false) // only a replay has use for them
+	}
+	env := feed.Env{Theme: th, Keys: k, Now: o.Now, Local: o.Local}
+	return &Model{
+		ctx: ctx, opt: o, env: env, panes: newPanes(env), cur: keys.Fleet,
+		filter: map[keys.Scope]string{}, running: map[job]run{},
+	}, nil
+}
+
+// Init implements tea.Model.
+func (m *Model) Init() tea.Cmd {
+	cmds := []tea.Cmd{m.guard.Start(), m.next(nil)}
+	if m.opt.Theme == "" {
+		cmds = append(cmds, tea.RequestBackgroundColor)
+	}
+	return tea.Batch(cmds...)
+}
+
+type (
+	// frameMsg is the latest frame, and what is closed when there is a newer one.
+	frameMsg struct {
+		frame feed.Frame
+		next  <-chan struct{}
+	}
+	tickMsg    struct{}
+	focusedMsg struct{}
+)
+
+// frameEvery bounds how often frames are taken: ten a second.
+const frameEvery = 100 * time.Millisecond
+
+// next waits for a newer frame, but not longer than the console lives, and takes
+// the latest there is then.
+func (m *Model) next(newer <-chan struct{}) tea.Cmd {
+	ctx, source := m.ctx, m.opt.Source
+	return func() tea.Msg {
+		if newer != nil && !pause(ctx, frameEvery) {
+			return nil
+		}
+		if newer != nil {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-newer:
+			}
+		}
+		f, next := source.Latest()
+		return frameMsg{f, next}
+	}
+}
+
+// pause waits, and says whether the time has passed.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// Update implements tea.Model.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.update(msg)
+	return m, tea.Batch(cmd, m.tick(), m.refocus())
+}
+
+func (m *Model) update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case frameMsg:
+		m.take(msg.frame)
+		return m.next(msg.next)
+	case tickMsg:
+		m.ticking = false
+	case focusedMsg:
+		m.focusing = false
+	case tea.CursorPositionMsg:
+		return m.guard.Answer()
+	case tea.KeyboardEnhancementsMsg:
+		m.guard.Reports(msg.SupportsEventTypes())
+	case tea.BackgroundColorMsg:
+		m.retheme(msg.IsDark())
+	case tea.KeyPressMsg:
+		return m.key(msg)
+	case tea.PasteMsg:
+		m.paste(msg)
+	case feed.Open:
+		return m.open(msg.Screen, msg.Host)
+	case feed.Want:
+		return m.want(msg)
+	case feed.Show:
+		return m.show(newPage(msg.Title, msg.Lines))
+	case feed.Say:
+		m.say(noteInfo, msg.Text)
+	case doneMsg:
+		return m.done(msg)
+	case planMsg:
+		return m.planned(msg)
+	case gateMsg:
+		return m.gated(msg)
+	}
+	return nil
+}
+
+// take hands a frame to every screen, shown or hidden.
+func (m *Model) take(f feed.Frame) {
+	m.frame, m.have = f, true
+	for _, s := range m.panes.all {
+		s.setFrame(f)
+	}
+	if m.host == "" && m.cur == keys.Fleet {
+		m.host = m.panes.all[keys.Fleet].Host()
+	}
+}
+
+// tick lets a second pass where something on the screen counts.
+func (m *Model) tick() tea.Cmd {
+	counts := m.have || m.over != nil || len(m.running) > 0
+	if m.ticking || !counts || m.width == 0 {
+		return nil
+	}
+	if m.over == nil && len(m.running) == 0 && !m.panes.all[m.cur].Counting() && m.cur == keys.Log {
+		return nil // a page of the past stands still
+	}
+	m.ticking = true
+	ctx := m.ctx
+	clock := m.frame.Clock(m.env.Now())
+	wait := time.Second - time.Duration(clock.Nanosecond())
+	return func() tea.Msg {
+		if !pause(ctx, wait) {
+			return nil
+		}
+		return tickMsg{}
+	}
+}
+
+// refocus tells which hosts are on the screen, one call at a time, so that the
+// last one told is the last one meant.
+func (m *Model) refocus() tea.Cmd {
+	want := m.panes.all[m.cur].Focus()
+	if m.focusing || !m.have || slices.Equal(want, m.focus) {
+		return nil
+	}
+	m.focus, m.focusing = want, true
+	verbs := m.opt.Verbs
+	return func() tea.Msg {
+		verbs.Focus(want...)
+		return focusedMsg{}
+	}
+}
+
+// retheme follows what the terminal says of its background.
+func (m *Model) retheme(dark bool) {
+	th, err := m.opt.theme(dark)
+	if err != nil || th.Name == m.env.Theme.Name {
+		return
+	}
+	m.rebuild(m.opt.Theme, dark)
+}
+
+// rebuild draws everything anew with another theme.
+func (m *Model) rebuild(name string, dark bool) error {
+	o := m.opt
+	o.Theme = name
+	th, err := o.theme(dark)
+	if err != nil {
+		return err
+	}
+	m.opt, m.env.Theme = o, th
+	at := m.panes.all[keys.Fleet].Host()
+	gate, gated, ok := m.panes.gate.m.Gate()
+	m.panes = newPanes(m.env)
+	for s, p := range m.panes.all {
+		if m.have {
+			p.setFrame(m.frame)
+		}
+		if ofOneHost(s) {
+			p.setHost(m.host)
+		}
+		m.refilter(s)
+	}
+	m.panes.all[keys.Fleet].setHost(at)
+	if ok && m.env.Now().Sub(gated) < feed.StaleAfter {
+		m.panes.gate.m = m.panes.gate.m.SetGate(gate, nil)
+	}
+	return nil
+}
+
+func (m *Model) say(kind noteKind, text string) { m.note = note{text, kind} }
+
+// view returns the host as the latest frame has it.
+func (m *Model) view(h fleet.HostID) fleet.HostView {
+	v, _ := m.frame.Snapshot.Host(h)
+	return v
+}

@@ -1,0 +1,83 @@
+package tui
+
+import (
+	tea "charm.land/bubbletea/v2"
+
+	"ebb/fleet"
+	"ebb/tui/boardview"
+	"ebb/tui/diffview"
+	"ebb/tui/feed"
+	"ebb/tui/fleetview"
+	"ebb/tui/gateview"
+	"ebb/tui/handoverview"
+	"ebb/tui/keys"
+	"ebb/tui/logview"
+	"ebb/tui/planview"
+	"ebb/tui/widget"
+)
+
+// model is what every screen is.
+type model[M any] interface {
+	Update(tea.Msg) (M, tea.Cmd)
+	View(width, height int) string
+	SetFrame(feed.Frame) M
+	SetHost(fleet.HostID) M
+	SetFilter(widget.Filter) M
+	Host() fleet.HostID
+	Focus() []fleet.HostID
+	Counting() bool
+	Scope() keys.Scope
+}
+
+// screen is a model of any type in its place.
+type screen interface {
+	update(tea.Msg) tea.Cmd
+	setFrame(feed.Frame)
+	setHost(fleet.HostID)
+	setFilter(widget.Filter)
+	View(width, height int) string
+	Host() fleet.HostID
+	Focus() []fleet.HostID
+	Counting() bool
+}
+
+// pane keeps the current value of a screen.
+type pane[M model[M]] struct{ m M }
+
+func (p *pane[M]) update(msg tea.Msg) (cmd tea.Cmd) {
+	p.m, cmd = p.m.Update(msg)
+	return cmd
+}
+func (p *pane[M]) setFrame(f feed.Frame)         { p.m = p.m.SetFrame(f) }
+func (p *pane[M]) setHost(h fleet.HostID)        { p.m = p.m.SetHost(h) }
+func (p *pane[M]) setFilter(f widget.Filter)     { p.m = p.m.SetFilter(f) }
+func (p *pane[M]) View(width, height int) string { return p.m.View(width, height) }
+func (p *pane[M]) Host() fleet.HostID            { return p.m.Host() }
+func (p *pane[M]) Focus() []fleet.HostID         { return p.m.Focus() }
+func (p *pane[M]) Counting() bool                { return p.m.Counting() }
+
+// panes are all screens. Those that take an answer of their own are named.
+type panes struct {
+	all  map[keys.Scope]screen
+	gate *pane[gateview.Model]
+	plan *pane[planview.Model]
+}
+
+func newPanes(env feed.Env) panes {
+	p := panes{gate: &pane[gateview.Model]{gateview.New(env)}, plan: &pane[planview.Model]{planview.New(env)}}
+	p.all = map[keys.Scope]screen{
+		keys.Fleet:    &pane[fleetview.Model]{fleetview.New(env)},
+		keys.Board:    &pane[boardview.Model]{boardview.New(env)},
+		keys.Diff:     &pane[diffview.Model]{diffview.New(env)},
+		keys.Gate:     p.gate,
+		keys.Plan:     p.plan,
+		keys.Handover: &pane[handoverview.Model]{handoverview.New(env)},
+		keys.Log:      &pane[logview.Model]{logview.New(env)},
+	}
+	return p
+}
+
+// ofOneHost says whether a screen is about one host.
+func ofOneHost(s keys.Scope) bool {
+	return s == keys.Board || s == keys.Diff || s == keys.Gate || s == keys.Plan
+}

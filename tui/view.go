@@ -1,0 +1,192 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"ebb/fleet"
+	"ebb/themes"
+	"ebb/tui/feed"
+	"ebb/tui/keys"
+	"ebb/tui/widget"
+	"ebb/tui/words"
+)
+
+// journalStale is how old the journal's last word may be before it is marked.
+const journalStale = 20 * time.Second
+
+// View implements tea.Model.
+func (m *Model) View() tea.View {
+	v := tea.NewView(m.Screen())
+	v.AltScreen = true
+	v.KeyboardEnhancements.ReportEventTypes = true
+	return v
+}
+
+// Screen draws everything, in exactly the size of the terminal.
+func (m *Model) Screen() string {
+	w, h := m.width, m.height
+	if w < 1 || h < 1 {
+		return ""
+	}
+	now := m.env.Now()
+	var header []string
+	if h >= 10 {
+		header = []string{m.head(w, now)}
+	}
+	text, ok := widget.Frame(w, h, header, m.body, m.foot(w, h, now))
+	if !ok || m.over == nil {
+		return text
+	}
+	width := min(w, 84)
+	if w < 92 {
+		width = w // no ragged edge of what lies under it
+	}
+	return widget.Overlay(text, m.over.view(width, max(1, h-4), now, m.env.Theme), w, h, m.env.Theme)
+}
+
+func (m *Model) body(w, h int) string {
+	if !m.have {
+		return widget.Exact([]string{"", " " + m.env.Theme.Styles.Dim.Render("reading the fleet"+m.env.Theme.Glyphs.Ellipsis)}, w, h)
+	}
+	return m.panes.all[m.cur].View(w, h)
+}
+
+// head is the line on top: where one is, what time it is, and how old what is
+// shown is.
+func (m *Model) head(w int, now time.Time) string {
+	s := m.env.Theme.Styles
+	left := " " + s.Title.Render("ebb") + "  " + s.Dim.Render(m.crumbs())
+	if m.frame.Config.ReadOnly {
+		left += "  " + s.Warn.Render("READ-ONLY")
+	}
+	clock := m.frame.Clock(now)
+	right := clock.UTC().Format("15:04") + s.Dim.Render(" UTC")
+	if w >= 100 {
+		right += s.Dim.Render(" "+m.env.Theme.Glyphs.Dot+" ") + clock.In(m.env.Local).Format("15:04") + s.Dim.Render(" here")
+	}
+	if w >= 60 && m.have {
+		right += "   " + m.freshness("journal", m.frame.Journal, journalStale, now)
+		right += "   " + m.planes(now)
+	}
+	return widget.Sides(left, right+" ", w)
+}
+
+// crumbs say where one is: the screen, the host, and what lies on top.
+func (m *Model) crumbs() string {
+	sep := " > "
+	if !m.env.Theme.Glyphs.ASCII {
+		sep = " › "
+	}
+	parts := []string{string(keys.Fleet)}
+	if m.cur != keys.Fleet {
+		if h := m.panes.all[m.cur].Host(); h != "" && m.cur != keys.Handover {
+			parts = append(parts, widget.Name(h.Plane()), plain(widget.Name(h.Name()), m.env.Theme.Glyphs))
+		}
+		parts = append(parts, string(m.cur))
+	}
+	return strings.Join(parts, sep)
+}
+
+// freshness is the sign and age of a source.
+func (m *Model) freshness(name string, p fleet.ProbeStatus, stale time.Duration, now time.Time) string {
+	s, g := m.env.Theme.Styles, m.env.Theme.Glyphs
+	age := "?"
+	if !p.At.IsZero() {
+		age = widget.Age(max(now.Sub(p.At), 0))
+	}
+	switch {
+	case p.Status == fleet.Unknown:
+		return s.Stale.Render(name + " " + g.Unknown)
+	case p.Status != fleet.OK:
+		return s.Danger.Render(name + " " + g.Unreachable + " " + age)
+	case now.Sub(p.At) > stale:
+		return s.Warn.Render(name + " " + g.Serving + " " + age + " old")
+	}
+	return s.Dim.Render(name+" ") + s.Ok.Render(g.Serving) + s.Dim.Render(" "+age)
+}
+
+// planes is the freshness of the control planes: of the worst one by name, where
+// there are several.
+func (m *Model) planes(now time.Time) string {
+	all := m.frame.Snapshot.Planes
+	if len(all) == 0 {
+		return m.env.Theme.Styles.Dim.Render("no plane")
+	}
+	worst := all[0]
+	for _, p := range all[1:] {
+		bad, was := p.Status != fleet.OK, worst.Status != fleet.OK
+		if bad && !was || bad == was && p.At.Before(worst.At) {
+			worst = p
+		}
+	}
+	name := "plane"
+	if len(all) > 1 {
+		name = "planes"
+		if worst.Status != fleet.OK {
+			name = "plane " + plain(widget.Name(worst.Name), m.env.Theme.Glyphs)
+		}
+	}
+	return m.freshness(name, worst, 3*feed.StaleAfter, now)
+}
+
+// foot is the line of what was done or is being typed, and the keys.
+func (m *Model) foot(w, h int, now time.Time) []string {
+	if h < 8 {
+		return []string{m.status(w, now)}
+	}
+	scope := m.cur
+	if m.line != nil {
+		scope = keys.Input
+	}
+	help := widget.HelpLine(m.env.Keys.Line(scope), w, m.env.Theme)
+	if m.over != nil {
+		help = "" // what is on top has its own line of keys
+	}
+	return []string{m.status(w, now), help}
+}
+
+// status is the line being typed, or else the last word on what was done with
+// what is under way beside it. Where nothing is to be said and a plane or the
+// journal fails, it says that.
+func (m *Model) status(w int, now time.Time) string {
+	if m.line != nil {
+		return m.line.prompt.View(w)
+	}
+	s := m.env.Theme.Styles
+	left := ""
+	switch text := plain(m.note.text, m.env.Theme.Glyphs); {
+	case text == "":
+		left = s.Warn.Render(plain(m.trouble(), m.env.Theme.Glyphs))
+	case m.note.kind == noteBad:
+		left = s.Warn.Render(text)
+	case m.note.kind == noteOK:
+		left = s.Ok.Render(m.env.Theme.Glyphs.Check) + " " + s.Text.Render(text)
+	default:
+		left = s.Text.Render(text)
+	}
+	right := ""
+	if run := m.runningText(now); run != "" {
+		right = s.Info.Render(plain(run, themes.Glyphs{ASCII: m.env.Theme.Glyphs.ASCII})) + " "
+	}
+	return widget.Sides(" "+left, right, w)
+}
+
+// trouble names a source that can't be read.
+func (m *Model) trouble() string {
+	if !m.have {
+		return ""
+	}
+	if j := m.frame.Journal; j.Status == fleet.Failed {
+		return "the journal can't be read, what is shown may be old: " + words.Text(j.Error)
+	}
+	for _, p := range m.frame.Snapshot.Planes {
+		if p.Status == fleet.Failed {
+			return fmt.Sprintf("plane %s can't be read: %s", words.Name(p.Name), words.Text(p.Error))
+		}
+	}
+	return ""
+}

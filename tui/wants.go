@@ -1,0 +1,340 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"ebb/drain"
+	"ebb/fleet"
+	"ebb/tui/feed"
+	"ebb/tui/widget"
+	"ebb/tui/words"
+)
+
+const (
+	defaultReason   = "on a hunch"
+	defaultDeadline = 45 * time.Minute
+	defaultMore     = 15 * time.Minute
+)
+
+// want begins what a person asked for: at once where it can be undone with a
+// key, behind a line of input or a question where not.
+func (m *Model) want(w feed.Want) tea.Cmd {
+	if w.Host == "" && len(w.Hosts) == 0 {
+		m.say(noteBad, string(w.Verb)+": no host is chosen")
+		return nil
+	}
+	if m.frame.Config.ReadOnly && !w.Verb.Reads() {
+		m.say(noteBad, "read-only: this console was opened to look, not to "+string(w.Verb))
+		return nil
+	}
+	if m.over != nil {
+		return nil // it was asked for before the question that is open now
+	}
+	switch w.Verb {
+	case feed.Cordon:
+		return m.wantCordon(w)
+	case feed.Uncordon:
+		return m.wantUncordon(w)
+	case feed.Plan:
+		return m.open("plan", w.Host)
+	case feed.Drain:
+		return m.wantDrain(w)
+	case feed.Undrain:
+		return m.wantUndrain(w)
+	case feed.Check, feed.Verify:
+		return m.readGate(w.Verb, w.Host)
+	case feed.Clean:
+		return m.wantClean(w)
+	case feed.Accept:
+		return m.wantAccept(w)
+	case feed.Terminate:
+		return m.wantTerminate(w)
+	}
+	return m.wantOfDrain(w)
+}
+
+// wantCordon needs one key. Only many hosts of one pool at once are asked about.
+func (m *Model) wantCordon(w feed.Want) tea.Cmd {
+	if len(w.Hosts) == 0 {
+		w.Hosts = []fleet.HostID{w.Host}
+	}
+	if w.Edit {
+		title := "reason to cordon " + m.names(w.Hosts)
+		m.line = m.input(title, defaultReason, func(m *Model, reason string) tea.Cmd {
+			w.Edit, w.Text = false, reason
+			return m.wantCordon(w)
+		})
+		return nil
+	}
+	if w.Text == "" {
+		w.Text = defaultReason
+	}
+	if pool, n, all := m.crowd(w.Hosts); n > 0 {
+		lines := []string{fmt.Sprintf("%d of the %d hosts of pool %s, more than a quarter:", n, all, words.Name(pool))}
+		for _, h := range w.Hosts {
+			lines = append(lines, "  "+widget.Name(string(h)))
+		}
+		return m.ask(widget.Question{
+			Title: fmt.Sprintf("cordon %d hosts", len(w.Hosts)), Lines: append(lines, "reason: "+words.Text(w.Text)),
+			Act: "cordon them", Word: strconv.Itoa(len(w.Hosts)), Undoable: true,
+		}, func(m *Model) tea.Cmd { return m.cordon(w) })
+	}
+	return m.cordon(w)
+}
+
+func (m *Model) cordon(w feed.Want) tea.Cmd {
+	verbs := m.opt.Verbs
+	var cmds []tea.Cmd
+	for _, h := range w.Hosts {
+		cmds = append(cmds, m.start(job{verb: feed.Cordon, host: h}, func(ctx context.Context) (string, error) {
+			return verbs.Cordon(ctx, h, w.Text)
+		}))
+	}
+	if w.Hidden > 0 {
+		m.say(noteInfo, fmt.Sprintf("%d marked hosts that the filter hides were left alone", w.Hidden))
+	}
+	return tea.Batch(cmds...)
+}
+
+// crowd finds a pool of which more than a quarter is meant, among several hosts.
+func (m *Model) crowd(hosts []fleet.HostID) (pool string, meant, all int) {
+	if len(hosts) < 2 {
+		return "", 0, 0
+	}
+	type count struct{ meant, all int }
+	pools := map[string]count{}
+	for _, v := range m.frame.Snapshot.Hosts {
+		c := pools[v.Host.Pool()]
+		c.all++
+		if slices.Contains(hosts, v.Host.ID) {
+			c.meant++
+		}
+		pools[v.Host.Pool()] = c
+	}
+	for p, c := range pools {
+		if c.meant > 1 && c.meant*4 > c.all && c.meant > meant {
+			pool, meant, all = p, c.meant, c.all
+		}
+	}
+	return pool, meant, all
+}
+
+func (m *Model) names(hosts []fleet.HostID) string {
+	var out []string
+	for _, h := range hosts {
+		out = append(out, widget.Name(h.Name()))
+	}
+	if len(out) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(out[:3], ", "), len(out)-3)
+	}
+	return strings.Join(out, ", ")
+}
+
+// wantUncordon asks, and names whose cordon it is.
+func (m *Model) wantUncordon(w feed.Want) tea.Cmd {
+	v := m.view(w.Host)
+	holds, _, _ := v.Holds()
+	var lines []string
+	theirs := false
+	switch c := holds.Cordon; {
+	case c != nil:
+		lines = append(lines, "cordoned by "+words.Name(c.Who)+" since "+words.HM(c.Since)+why(c.Why))
+		if theirs = c.Who != m.frame.Config.Operator; theirs {
+			lines = append(lines, "it is THEIRS, not yours ("+words.Name(m.frame.Config.Operator)+")")
+		}
+	case v.Host.Draining:
+		lines = append(lines, "the host knows of no cordon; its plane was told by "+words.Name(v.Host.DrainWho)+why(v.Host.DrainWhy))
+		theirs = v.Host.DrainWho != m.frame.Config.Operator
+	default:
+		m.say(noteInfo, widget.Name(w.Host.Name())+" is not cordoned")
+		return nil
+	}
+	if holds.Drain != nil {
+		lines = append(lines, "its drain hold stays")
+	} else {
+		lines = append(lines, "it takes new work again")
+	}
+	verbs := m.opt.Verbs
+	was := holds.Cordon
+	j := job{verb: feed.Uncordon, host: w.Host}
+	return m.ask(widget.Question{Title: "uncordon " + widget.Name(w.Host.Name()), Lines: lines, Act: "uncordon", Undoable: true}, func(m *Model) tea.Cmd {
+		now, _, _ := m.view(w.Host).Holds()
+		if was != nil && now.Cordon != nil && (now.Cordon.Who != was.Who || !now.Cordon.Since.Equal(was.Since)) {
+			return m.refuse(j, because("it is another cordon now: by "+words.Name(now.Cordon.Who)+" since "+words.HM(now.Cordon.Since)))
+		}
+		return m.start(j, func(ctx context.Context) (string, error) { return verbs.Uncordon(ctx, w.Host, theirs) })
+	})
+}
+
+func why(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + words.Text(text)
+}
+
+func (m *Model) wantUndrain(w feed.Want) tea.Cmd {
+	s, ok := m.drainOf(w.Host)
+	if !ok {
+		m.say(noteInfo, widget.Name(w.Host.Name())+" has no drain here")
+		return nil
+	}
+	c := s.Count()
+	lines := []string{fmt.Sprintf("drain %s of %s, %s, %d of %d left", words.Name(s.Drain), words.Name(s.By.Name), words.Phase(s.Phase), c.Left, c.Total),
+		"the drain ends and its hold is lifted; the cordon stays"}
+	verbs := m.opt.Verbs
+	j := job{verb: feed.Undrain, host: w.Host}
+	return m.ask(widget.Question{Title: "undrain " + widget.Name(w.Host.Name()), Lines: lines, Act: "undrain", Undoable: true}, func(m *Model) tea.Cmd {
+		if now, ok := m.drainOf(w.Host); !ok || now.Drain != s.Drain {
+			return m.refuse(j, because("the drain is another one now"))
+		}
+		return m.start(j, func(ctx context.Context) (string, error) { return verbs.Undrain(ctx, w.Host) })
+	})
+}
+
+// drainOf is the drain of a host that has not been lifted.
+func (m *Model) drainOf(h fleet.HostID) (drain.State, bool) {
+	s, ok := m.frame.Drains[h]
+	return s, ok && s.Drain != "" && !s.Undone
+}
+
+// wantOfDrain is what is asked of a drain that runs, or of its workloads.
+func (m *Model) wantOfDrain(w feed.Want) tea.Cmd {
+	s, ok := m.drainOf(w.Host)
+	if !ok {
+		m.say(noteInfo, widget.Name(w.Host.Name())+" has no drain")
+		return nil
+	}
+	if w.Hidden > 0 {
+		defer func() { m.say(noteInfo, fmt.Sprintf("%d marked ones that the filter hides were left alone", w.Hidden)) }()
+	}
+	j := job{verb: w.Verb, host: w.Host, key: w.Key}
+	switch w.Verb {
+	case feed.Extend:
+		if w.Text != "" {
+			return m.extend(j, w.Text)
+		}
+		m.line = m.input("extend the deadline by", words.Duration(defaultMore), func(m *Model, text string) tea.Cmd { return m.extend(j, text) })
+		return nil
+	case feed.Stop:
+		return m.wantStop(w, s)
+	case feed.HandOver:
+		return m.wantHandover(w)
+	case feed.Escalate:
+		return m.wantEscalate(w)
+	}
+	if w.Key.IsZero() && w.Verb != feed.Retry {
+		m.say(noteBad, string(w.Verb)+": no workload is chosen")
+		return nil
+	}
+	return m.ofItems(j, w)
+}
+
+func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
+	who := words.Key(w.Key)
+	if len(w.Keys) > 1 {
+		who = fmt.Sprintf("%d workloads", len(w.Keys))
+	}
+	each := func(body func(fleet.Key) drain.Body) []drain.Body {
+		var out []drain.Body
+		for _, k := range w.Keys {
+			out = append(out, body(k))
+		}
+		return out
+	}
+	switch w.Verb {
+	case feed.MoreTime:
+		m.line = m.input("more time for "+who, words.Duration(defaultMore), func(m *Model, text string) tea.Cmd {
+			d, err := time.ParseDuration(text)
+			if err != nil || d <= 0 {
+				m.say(noteBad, "not a duration: "+words.Text(text)+" (15m, 1h)")
+				return nil
+			}
+			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskMoreTime{Key: k, By: d} }), words.Duration(d)+" more for "+who)
+		})
+	case feed.Hold:
+		m.line = m.input("why leave "+who+" alone", "", func(m *Model, text string) tea.Cmd {
+			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskHold{Key: k, Reason: text} }), who+" is left alone until retry")
+		})
+	case feed.Keep:
+		m.line = m.input("why may "+who+" stay", "", func(m *Model, text string) tea.Cmd {
+			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskKeep{Key: k, Reason: text} }), who+" may stay; the gate will name it")
+		})
+	case feed.Retry:
+		if len(w.Keys) == 0 {
+			return m.askFor(j, []drain.Body{drain.AskRetry{}}, "the drain goes on")
+		}
+		return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskRetry{Key: k} }), who+" is taken up again")
+	case feed.Reclass:
+		return m.wantClass(j, who, each)
+	default:
+		m.say(noteBad, "not known: "+string(w.Verb))
+	}
+	return nil
+}
+
+func (m *Model) wantClass(j job, who string, each func(func(fleet.Key) drain.Body) []drain.Body) tea.Cmd {
+	var options []widget.Option
+	for _, c := range fleet.Classes {
+		if c.Valid() {
+			options = append(options, widget.Option{Key: strings.ToLower(words.Letter(c)), Label: words.Class(c), Note: words.Strategy(c)})
+		}
+	}
+	return m.show(&choice{title: "class of " + who, options: options, chosen: func(m *Model, o widget.Option) tea.Cmd {
+		c := fleet.Class(o.Label)
+		return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskClass{Key: k, Class: c} }), who+": "+words.Class(c)+" from now on")
+	}})
+}
+
+// extend moves the deadline from where it is, or from now where it has passed.
+func (m *Model) extend(j job, text string) tea.Cmd {
+	d, err := time.ParseDuration(strings.TrimSpace(text))
+	if err != nil || d <= 0 {
+		m.say(noteBad, "not a duration: "+words.Text(text)+" (15m, 1h)")
+		return nil
+	}
+	s, ok := m.drainOf(j.host)
+	if !ok {
+		return nil
+	}
+	from := s.Deadline
+	if now := m.frame.Clock(m.env.Now()); from.Before(now) {
+		from = now
+	}
+	until := from.Add(d)
+	return m.askFor(j, []drain.Body{drain.AskExtend{Until: until}}, "the deadline moves to "+words.HM(until))
+}
+
+func (m *Model) wantStop(w feed.Want, s drain.State) tea.Cmd {
+	c := s.Count()
+	j := job{verb: feed.Stop, host: w.Host}
+	return m.ask(widget.Question{
+		Title: "stop the drain of " + widget.Name(w.Host.Name()),
+		Lines: []string{fmt.Sprintf("%d of %d are left where they are; both holds stay", c.Left, c.Total), "ebb drain, or d, takes it up again"},
+		Act:   "stop", Undoable: true,
+	}, func(m *Model) tea.Cmd {
+		if now, ok := m.drainOf(w.Host); !ok || now.Drain != s.Drain {
+			return m.refuse(j, because("the drain is another one now"))
+		}
+		return m.askFor(j, []drain.Body{drain.AskStop{Reason: w.Text}}, "the drain stops; both holds stay")
+	})
+}
+
+func (m *Model) wantHandover(w feed.Want) tea.Cmd {
+	me := m.frame.Config.Operator
+	j := job{verb: feed.HandOver, host: w.Host}
+	if w.Text != "" {
+		return m.askFor(j, []drain.Body{drain.AskHandover{Note: w.Text}}, "written down")
+	}
+	m.line = m.input("word for the journal of "+widget.Name(w.Host.Name()), "taken over", func(m *Model, text string) tea.Cmd {
+		return m.askFor(j, []drain.Body{drain.AskHandover{To: me, Note: text}}, "taken over by "+words.Name(me))
+	})
+	return nil
+}
