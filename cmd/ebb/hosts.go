@@ -49,6 +49,9 @@ func hostsCommand(a *app) *cobra.Command {
 
 func (a *app) hosts(ctx context.Context, s *station.Station) error {
 	views, err := s.Survey(ctx)
+	if len(views) == 0 && err == nil {
+		a.note("no plane lists a host: see [[plane]] in %s", s.Config.Path)
+	}
 	lines := make([]hostLine, 0, len(views))
 	for _, v := range views {
 		lines = append(lines, lineOf(ctx, s, v))

@@ -61,9 +61,7 @@ host itself confirms). Without a command, ebb opens the console.`,
 		askCommand(a), acceptCommand(a), boardCommand(a), diffCommand(a), cleanCommand(a), verifyCommand(a),
 		proofCommand(a), terminateCommand(a), logCommand(a), doctorCommand(a), agentCommand(a), demoCommand(a), workloadCommand(),
 	)
-	for _, c := range root.Commands() {
-		usageArgs(c)
-	}
+	usageArgs(root)
 	return root
 }
 

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// programs holds the programs that scripts run: built once, as users have them.
+var programs string
+
+func TestMain(m *testing.M) {
+	code, err := withPrograms(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func withPrograms(run func() int) (int, error) {
+	dir, err := os.MkdirTemp("", "ebb-programs-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	programs = dir
+	for _, name := range []string{"ebb", "ebbd"} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "ebb/cmd/"+name)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("build %s: %w: %s", name, err, out)
+		}
+	}
+	return run(), nil
+}
+
+// TestScripts runs the command lines in testdata/script. A script that begins
+// with "fleet" has a demo fleet of three hosts, named in $EBB_CONFIG.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", programs+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("EBB_OPERATOR", "mira")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fleet": startFleet, "status": status},
+	})
+}
+
+// startFleet starts "ebb demo" for the rest of the script and waits until it is
+// up.
+func startFleet(ts *testscript.TestScript, _ bool, args []string) {
+	dir, err := os.MkdirTemp("", "ebb-fleet-") // short: sockets lie below it
+	ts.Check(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, filepath.Join(programs, "ebb"), append([]string{"demo", "--hosts", "3", "--dir", dir}, args...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	said, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		cancel()
+		_ = cmd.Wait()
+		_ = os.RemoveAll(dir)
+	})
+	ts.Check(waitFor(said, "the fleet is up"))
+	ts.Setenv("EBB_CONFIG", filepath.Join(dir, "fleet.toml"))
+	ts.Setenv("FLEET", dir)
+}
+
+// status runs ebb and wants an exit status: "status 3 ebb terminate …".
+func status(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: status CODE COMMAND…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if exit, ok := err.(*exec.ExitError); ok {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if fmt.Sprint(code) != args[0] {
+		ts.Fatalf("%v: exit status %d, want %s", args[1:], code, args[0])
+	}
+}
