@@ -85,7 +85,7 @@ func (d *drawing) cells(r row) []widget.Cell {
 	}
 	if r.hold != nil {
 		out[colBy] = widget.T(widget.Name(r.hold.Who), s.Dim)
-		out[colWhy] = widget.T(r.hold.Why, s.Dim)
+		out[colWhy] = widget.T(words.Text(r.hold.Why), s.Dim)
 	}
 	if !r.v.Unreachable.IsZero() {
 		out[colWhy] = widget.Cell{Text: d.silence(r, now), Style: s.State(themes.Unreachable), Rest: true}
@@ -191,8 +191,8 @@ func (d *drawing) progress(r row, now time.Time) widget.Cell {
 	if d.drain < lipgloss.Width(text)+9 {
 		text = fmt.Sprintf("%d/%d", r.counts.Left, r.counts.Total) + tail
 	}
-	bar := min(10, d.drain-lipgloss.Width(text)-1)
-	if bar < 4 {
+	bar := min(10, d.drain-16) // the same in every row, so that bars compare
+	if bar < 4 || d.drain < lipgloss.Width(text)+bar+1 {
 		return widget.T(text, style)
 	}
 	return widget.Cell{Drawn: widget.Bar(bar, done, s, g) + " " + style.Inherit(s.Text).Render(text)}
@@ -245,7 +245,11 @@ func (m Model) head(width int) []string {
 	if pos := m.table.Position(); pos != "" {
 		right += s.Dim.Render("   " + pos)
 	}
-	return []string{widget.Sides(" "+strings.Join(parts, "   "), right+" ", width), widget.Rule(width, th)}
+	left := " " + strings.Join(parts, "   ")
+	if lipgloss.Width(left)+lipgloss.Width(right)+3 > width && m.table.Filter().Empty() {
+		right = ""
+	}
+	return []string{widget.Sides(left, right+" ", width), widget.Rule(width, th)}
 }
 
 func split(s string) []string { return strings.Split(s, "\n") }

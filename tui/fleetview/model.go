@@ -65,6 +65,7 @@ func (m Model) refresh() {
 // SetFilter shows only the hosts that match.
 func (m Model) SetFilter(f widget.Filter) Model {
 	m.table.SetFilter(f)
+	m.table.Settle() // who filters looks at what it leaves
 	return m
 }
 

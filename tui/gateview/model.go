@@ -174,6 +174,7 @@ func rowsOf(check string, issues []fleet.Issue) []row {
 // SetFilter shows only the lines that match.
 func (m Model) SetFilter(f widget.Filter) Model {
 	m.table.SetFilter(f)
+	m.table.Settle() // who filters looks at what it leaves
 	return m
 }
 

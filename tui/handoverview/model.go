@@ -104,6 +104,7 @@ func (m Model) SetHost(fleet.HostID) Model { return m }
 // SetFilter shows only the lines that match.
 func (m Model) SetFilter(f widget.Filter) Model {
 	m.table.SetFilter(f)
+	m.table.Settle() // who filters looks at what it leaves
 	return m
 }
 

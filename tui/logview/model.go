@@ -120,6 +120,7 @@ func (m Model) refresh() {
 // SetFilter shows only the events that match.
 func (m Model) SetFilter(f widget.Filter) Model {
 	m.table.SetFilter(f)
+	m.table.Settle() // who filters looks at what it leaves
 	if m.follow {
 		m.table.Last()
 	}

@@ -96,7 +96,7 @@ func cells(env feed.Env, it drain.PlanItem) []widget.Cell {
 	if it.MayDie {
 		note = widget.T("may die", s.Danger)
 	}
-	return append(out, widget.T(it.Strategy, lipgloss.Style{}), widget.T(to, s.Dim), widget.T(by, lipgloss.Style{}), note)
+	return append(out, widget.T(words.Text(it.Strategy), lipgloss.Style{}), widget.T(to, s.Dim), widget.T(by, lipgloss.Style{}), note)
 }
 
 // SetFrame takes nothing: a plan is made once.
@@ -132,6 +132,7 @@ func (m Model) SetPlan(p drain.Plan, r feed.Request, err error) Model {
 // SetFilter shows only the workloads that match.
 func (m Model) SetFilter(f widget.Filter) Model {
 	m.table.SetFilter(f)
+	m.table.Settle() // who filters looks at what it leaves
 	return m
 }
 

@@ -18,7 +18,7 @@ func Name(s string) string {
 	s = short(s)
 	for _, r := range s {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:@+#=", r) {
-			return strconv.Quote(s)
+			return escapeSigns(strconv.Quote(s))
 		}
 	}
 	if s == "" {
@@ -28,16 +28,39 @@ func Name(s string) string {
 }
 
 // Text is a foreign sentence inside ours: on one line, with everything escaped
-// that would not be seen.
+// that would not be seen, or that looks like a sign of the console's own.
 func Text(s string) string {
-	s = short(strings.TrimSpace(s))
+	s = escapeSigns(short(strings.TrimSpace(s)))
+	for strings.Contains(s, "  ") { // a second column
+		s = strings.ReplaceAll(s, "  ", " ")
+	}
 	for _, r := range s {
 		if !strconv.IsPrint(r) {
 			q := strconv.Quote(s)
-			return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+			return strings.ReplaceAll(strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`), `\\u`, `\u`)
 		}
 	}
 	return s
+}
+
+// sign reports whether a character is drawn, or could be taken for one that the
+// console draws: boxes, blocks, shapes, check marks and crosses.
+func sign(r rune) bool { return r >= 0x2500 && r <= 0x25ff || r >= 0x2713 && r <= 0x2718 }
+
+// escapeSigns writes signs as their numbers.
+func escapeSigns(s string) string {
+	if strings.IndexFunc(s, sign) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if sign(r) {
+			b.WriteString(strings.Trim(strconv.QuoteToASCII(string(r)), `"`))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // short cuts at a rune, and says that it did.

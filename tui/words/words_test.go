@@ -219,6 +219,14 @@ func TestForeignNamesAreQuoted(t *testing.T) {
 			t.Errorf("%d bytes: %.80s", len(text), text)
 		}
 	}
+	for _, text := range all {
+		if strings.ContainsRune(text, '✓') {
+			t.Errorf("%.80s has a sign of the console", text)
+		}
+	}
+	if got := Text("a ✓  b"); got != `a \u2713 b` {
+		t.Error(got)
+	}
 	if got := Name("two words"); got != `"two words"` {
 		t.Error(got)
 	}

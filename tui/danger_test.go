@@ -1,0 +1,482 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"ebb/drain"
+	"ebb/fleet"
+	"ebb/tui/feed"
+)
+
+// atGate opens the gate of gpu-046, verified and open, with everything there
+// that terminate needs.
+func atGate(t *testing.T) *console {
+	t.Helper()
+	c := open(t, fixture(), 100, 30, nil)
+	c.v.gate = openGate(gpu046)
+	c.goHost("gpu-046")
+	c.press("4", "v")
+	c.shows("open", "the proof holds")
+	c.v.calls = nil
+	return c
+}
+
+func TestTerminateWithTheNameTyped(t *testing.T) {
+	c := atGate(t)
+	c.press("t")
+	c.painted()
+	c.shows("terminate gpu-046", "cloudctl instances terminate i-0f3146", "9f2c41aa77e0", "This can't be undone.")
+	c.only()
+	c.text("gpu-046")
+	c.only()
+	c.press("enter")
+	c.only(`terminate prod/gpu-046 "gpu-046"`)
+	c.shows("terminate gpu-046: done, and written down")
+}
+
+func TestEnterAloneNeverConfirms(t *testing.T) {
+	c := atGate(t)
+	for range 4 {
+		c.press("t")
+		c.painted()
+		c.press("enter", "enter", "enter")
+	}
+	c.toBoardRow("pg-orders")
+	c.press("e")
+	c.painted()
+	c.press("enter")
+	c.goHost("gpu-017")
+	c.press("u")
+	c.painted()
+	c.press("enter")
+	c.goHost("gpu-044")
+	c.press("d")
+	c.painted()
+	c.press("enter") // shows the plan
+	c.painted()
+	c.press("enter")
+	c.only()
+}
+
+func TestAutoRepeatConfirmsNothing(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-017")
+	c.press("u")
+	c.painted()
+	y := keyPress("y")
+	y.IsRepeat = true
+	c.clock = c.clock.Add(time.Second)
+	c.send(y)
+	c.only()
+	c.shows("uncordon gpu-017")
+	// Without reports of repeats: the key that opened the dialog, held down.
+	c.press("esc", "u")
+	c.painted()
+	for range 20 {
+		c.clock = c.clock.Add(30 * time.Millisecond)
+		c.send(keyPress("u"))
+	}
+	c.only()
+}
+
+func TestKeysBeforeThePaintAreDropped(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-017")
+	c.send(keyPress("u"))
+	c.send(keyPress("y")) // typed ahead
+	c.only()
+	c.shows("wait")
+	c.painted()
+	c.shows("y uncordon")
+	c.press("y")
+	c.only("uncordon prod/gpu-017 theirs=true")
+}
+
+func TestTheWrongNameConfirmsNothing(t *testing.T) {
+	c := atGate(t)
+	c.press("t")
+	c.painted()
+	c.text("gpu-047")
+	c.press("enter")
+	c.only()
+	c.shows("that is not gpu-046")
+	c.press("esc")
+	c.only()
+	c.press("t")
+	c.painted()
+	c.send(tea.PasteMsg{Content: "gpu-046"})
+	c.press("enter")
+	c.only()
+}
+
+func TestStaleDataRefuses(t *testing.T) {
+	c := atGate(t)
+	c.clock = c.clock.Add(11 * time.Second)
+	c.press("t")
+	c.shows("refused: terminate gpu-046", "ago, more than 10s")
+	c.only()
+	c.press("esc")
+
+	f := fixture()
+	for i := range f.Snapshot.Hosts {
+		f.Snapshot.Hosts[i].Unreachable, f.Snapshot.Hosts[i].Problem = ago(time.Minute), "ssh: no route to host"
+	}
+	c = open(t, f, 100, 30, nil)
+	c.toBoardRow("etl-legacy")
+	c.press("e")
+	c.shows("refused: escalate", "unreachable since 14:24:59", "no route to host")
+	c.only()
+}
+
+// What was true when the dialog opened is looked at again when it is answered.
+func TestStateChangedBetweenDialogAndCommit(t *testing.T) {
+	for name, change := range map[string]func(*feed.Frame, *console){
+		"unreachable": func(f *feed.Frame, _ *console) { hostOf(f, gpu046).Unreachable = now },
+		"uncordoned":  func(f *feed.Frame, _ *console) { hostOf(f, gpu046).Summary.Value.Holds.Cordon = nil },
+		"stale":       func(_ *feed.Frame, c *console) { c.clock = c.clock.Add(20 * time.Second) },
+		"expired":     func(_ *feed.Frame, c *console) { c.clock = c.clock.Add(10 * time.Minute) },
+		"gone":        func(f *feed.Frame, _ *console) { f.Snapshot.Hosts = f.Snapshot.Hosts[:2] },
+		"verified anew": func(_ *feed.Frame, c *console) {
+			g := openGate(gpu046)
+			g.Proof.Digest = "another"
+			c.m.panes.gate.m = c.m.panes.gate.m.SetGate(g, nil)
+		},
+		"shut": func(_ *feed.Frame, c *console) { c.m.panes.gate.m = c.m.panes.gate.m.SetGate(lockedGate(gpu046), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := atGate(t)
+			c.press("t")
+			c.painted()
+			c.text("gpu-046")
+			f := fixture()
+			hostOf(&f, gpu046).Facts.Value.At = ago(2 * time.Second) // the summary has the last word on holds
+			change(&f, c)
+			c.frame(f)
+			c.press("enter")
+			c.only()
+			c.shows("refused: terminate gpu-046")
+		})
+	}
+	for name, change := range map[string]func(*drain.State){
+		"ended":       func(s *drain.State) { setItem(s, func(i *drain.Item) { i.End, i.EndBy = drain.LeftHost, "owner" }) },
+		"another run": func(s *drain.State) { setItem(s, func(i *drain.Item) { i.Run = pid(999) }) },
+		"another id":  func(s *drain.State) { s.Drain = "d-77" },
+		"lifted":      func(s *drain.State) { s.Undone = true },
+		"not there":   func(s *drain.State) { s.Items = nil },
+		"stopped":     func(s *drain.State) { s.Phase = drain.Stopped },
+	} {
+		t.Run("escalate "+name, func(t *testing.T) {
+			c := open(t, fixture(), 100, 30, nil)
+			c.toBoardRow("pg-orders")
+			c.press("e")
+			c.painted()
+			c.text("pg-orders")
+			f := fixture()
+			s := drain041()
+			change(&s)
+			f.Drains[gpu041] = s
+			c.frame(f)
+			c.press("enter")
+			c.only()
+			c.shows("refused: escalate")
+		})
+	}
+}
+
+func setItem(s *drain.State, change func(*drain.Item)) {
+	it := s.Items[wl("db", "pg-orders")]
+	change(&it)
+	s.Items[it.Key] = it
+}
+
+func hostOf(f *feed.Frame, id fleet.HostID) *fleet.HostView {
+	for i := range f.Snapshot.Hosts {
+		if f.Snapshot.Hosts[i].Host.ID == id {
+			return &f.Snapshot.Hosts[i]
+		}
+	}
+	return &fleet.HostView{}
+}
+
+func TestEscalateByName(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.toBoardRow("pg-orders")
+	c.press("e")
+	c.painted()
+	c.shows("db/pg-orders", "owner payments", "KILL, if it is still there")
+	c.text("pg-orders")
+	c.press("enter")
+	if got := c.v.called(); !strings.Contains(got, "ask.escalate") || !strings.Contains(got, "pg-orders") || !strings.Contains(got, "PID:107") && !strings.Contains(got, ":107:") {
+		t.Errorf("called %s", got)
+	}
+}
+
+func TestTooSmallMeansNoActs(t *testing.T) {
+	for _, size := range [][2]int{{19, 30}, {80, 4}, {1, 1}, {0, 0}} {
+		c := atGate(t)
+		c.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		c.press("t", "1", "c", "d")
+		c.send(tea.WindowSizeMsg{Width: 100, Height: 30})
+		c.only()
+		// A dialog that no longer fits takes no answer either.
+		c.press("t")
+		c.painted()
+		c.text("gpu-046")
+		c.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		c.press("enter", "enter")
+		c.only()
+	}
+}
+
+// The cursor stays with its host when the order changes; when the host itself is
+// gone, the next key says so instead of reaching its neighbour.
+func TestMovingRows(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-048")
+	f := fixture()
+	hostOf(&f, "prod/gpu-048").Unreachable = now // it rises
+	c.frame(f)
+	c.press("c")
+	c.only("cordon prod/gpu-048 on a hunch")
+	c.v.calls = nil
+
+	c.goHost("gpu-049")
+	f = fixture()
+	var left []fleet.HostView
+	for _, h := range f.Snapshot.Hosts {
+		if h.Host.ID != "prod/gpu-049" {
+			left = append(left, h)
+		}
+	}
+	f.Snapshot.Hosts = left
+	c.frame(f)
+	c.press("c")
+	c.only()
+	c.shows("gpu-049 is gone from the list")
+	c.press("c")
+	c.only("cordon prod/gpu-050 on a hunch")
+}
+
+func TestCordonNeedsOneKey(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	c.press("c")
+	c.only("cordon prod/gpu-044 on a hunch")
+	c.shows("cordon gpu-044: plane and host are told")
+	c.v.calls = nil
+	c.press("C", "ctrl+u")
+	c.shows("reason to cordon gpu-044")
+	c.text("looks slow")
+	c.press("enter")
+	c.only("cordon prod/gpu-044 looks slow")
+}
+
+func TestCordonOfManyAsksForTheCount(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	for range 6 {
+		c.press("space")
+	}
+	c.press("c")
+	c.painted()
+	c.only()
+	c.shows("cordon 6 hosts", "of pool h200-a, more than a quarter")
+	c.press("6", "enter")
+	if got := strings.Count(c.v.called(), "cordon prod/"); got != 6 {
+		t.Errorf("%d cordons:\n%s", got, c.v.called())
+	}
+	// Two of eighteen are no crowd.
+	c.v.calls = nil
+	c.goHost("gpu-050")
+	c.press("space", "space", "c")
+	if got := strings.Count(c.v.called(), "cordon prod/"); got != 2 {
+		t.Errorf("%d cordons:\n%s", got, c.v.called())
+	}
+}
+
+func TestMarksThatAreHiddenAreLeftAlone(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-047")
+	c.press("space", "space", "/")
+	c.text("gpu-047")
+	c.press("enter", "c")
+	c.only("cordon prod/gpu-047 on a hunch")
+	c.shows("cordon gpu-047")
+}
+
+func TestSameVerbTwiceAtOnce(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	first := c.m.want(feed.Want{Verb: feed.Cordon, Host: "prod/gpu-044"})
+	second := c.m.want(feed.Want{Verb: feed.Cordon, Host: "prod/gpu-044"})
+	c.shows("under way already", "cordon gpu-044…")
+	c.run(second)
+	c.only()
+	c.run(first)
+	c.only("cordon prod/gpu-044 on a hunch")
+	c.press("c")
+	c.only("cordon prod/gpu-044 on a hunch", "cordon prod/gpu-044 on a hunch")
+}
+
+// An answer of a run that is no longer the current one changes nothing.
+func TestStaleAnswersAreDropped(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.v.gate = openGate(gpu046)
+	c.goHost("gpu-046")
+	old := c.m.readGate(feed.Verify, gpu046)
+	c.goHost("gpu-041")
+	c.press("4")
+	c.run(old)
+	if _, _, ok := c.m.panes.gate.m.Gate(); !ok || c.m.panes.gate.Host() != gpu041 {
+		t.Fatal("the gate of gpu-041 was not read")
+	}
+	if g, _, _ := c.m.panes.gate.m.Gate(); g.Proof != nil {
+		t.Error("the proof of another host is shown")
+	}
+	c.press("t")
+	c.only("verify prod/gpu-046")
+	c.shows("refused: terminate gpu-041")
+}
+
+func TestRefusalListsEveryReason(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.v.err = refusal{[]fleet.Issue{leakIssue, {Check: fleet.CheckTickets, Detail: "ticket t-9 is open"}}}
+	c.goHost("gpu-044")
+	c.press("c")
+	c.painted()
+	c.shows("refused: cordon gpu-044", "leak netns/ns-7f3a", "open admission: ticket t-9 is open")
+	c.press("enter")
+	c.shows("refused: cordon gpu-044") // the status line keeps it
+	c.v.err = nil
+	c.press("c")
+	c.showsNot("refused:")
+}
+
+func TestCleanShowsADryRunFirst(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-046")
+	c.press("3", "home", "c")
+	c.painted()
+	c.only()
+	c.shows("dry run", "netns/ns-7f3a", "ino 4026532871", "10.7.0.4/30")
+	c.press("y")
+	c.only(`clean prod/gpu-046 netns/ns-7f3a ino 4026532871`)
+
+	c.v.calls = nil
+	c.press("c")
+	c.painted()
+	f := fixture()
+	h := hostOf(&f, gpu046)
+	other := leak
+	other.Identity = "ino 1"
+	h.Findings[0].Resource = &other
+	c.frame(f)
+	c.press("y")
+	c.only()
+	c.shows("refused: clean")
+	c.press("esc")
+
+	c.goHost("gpu-041")
+	c.press("3", "home", "c")
+	c.only()
+	c.shows("is no leak")
+}
+
+func TestAcceptIsTypedAndReasoned(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.v.gate = lockedGate(gpu046)
+	c.goHost("gpu-046")
+	c.press("4", "home")
+	for range 5 {
+		c.press("j")
+	}
+	c.press("a", "enter")
+	c.shows("needs a reason")
+	c.press("a")
+	c.text("known")
+	c.press("enter")
+	c.painted()
+	c.press("enter")
+	c.only()
+	c.press("a")
+	c.text("known")
+	c.press("enter")
+	c.painted()
+	c.text("netns/ns-7f3a")
+	c.press("enter")
+	c.only(`accept prod/gpu-046 netns/ns-7f3a "known" "netns/ns-7f3a"`)
+}
+
+func TestUncordonNamesWhoseItIs(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-017")
+	c.press("u")
+	c.painted()
+	c.shows("cordoned by ops", "looks slow", "THEIRS")
+	c.press("n")
+	c.only()
+	c.goHost("gpu-044")
+	c.press("u")
+	c.shows("gpu-044 is not cordoned")
+}
+
+func TestDrainShowsThePlanAndAsks(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	c.press("d")
+	c.painted()
+	c.shows("deadline", "45m", "unstated")
+	c.press("down", "right", "down")
+	c.text("CVE")
+	c.press("enter")
+	c.shows("MAY DIE: job/etl-legacy", "STAYS")
+	c.press("y") // not painted yet
+	c.only()
+	c.painted()
+	c.press("y")
+	c.only(`drain prod/gpu-044 45m0s kernel "CVE" 4`)
+	if c.m.cur != "board" || c.m.host != "prod/gpu-044" {
+		t.Errorf("on %s of %s", c.m.cur, c.m.host)
+	}
+}
+
+func TestDrainDialogClosedBeforeItsPlan(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	c.press("d")
+	c.painted()
+	c.clock = c.clock.Add(time.Second)
+	plan := c.m.update(keyPress("enter"))
+	c.press("esc")
+	c.run(plan)
+	if c.m.over != nil {
+		t.Error("a plan that nobody waits for opened a dialog")
+	}
+	c.only()
+}
+
+func TestReadOnlyRefusesEveryAct(t *testing.T) {
+	f := fixture()
+	f.Config.ReadOnly = true
+	c := open(t, f, 100, 30, nil)
+	c.shows("READ-ONLY")
+	for _, k := range []string{"c", "u", "d"} {
+		c.goHost("gpu-017")
+		c.press(k)
+		c.shows("read-only")
+	}
+	c.toBoardRow("etl-legacy")
+	for _, k := range []string{"e", "m", "c", "h", "K", "r", "x", "s"} {
+		c.press(k)
+		if c.m.over != nil || c.m.line != nil {
+			t.Errorf("%s opened something", k)
+		}
+	}
+	c.goHost("gpu-046")
+	c.press("4", "v", "t")
+	c.only()
+}

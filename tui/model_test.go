@@ -1,0 +1,341 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"pgregory.net/rapid"
+
+	"ebb/drain"
+	"ebb/fleet"
+	"ebb/tui/feed"
+	"ebb/tui/keys"
+)
+
+func TestScreensByKeyAndName(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	for i, s := range keys.Screens() {
+		c.press(string(rune('1' + i)))
+		if c.m.cur != s {
+			t.Errorf("%d opened %s", i+1, c.m.cur)
+		}
+	}
+	for _, s := range keys.Screens() {
+		c.press(":")
+		c.text(string(s))
+		c.press("enter")
+		if c.m.cur != s {
+			t.Errorf(":%s opened %s", s, c.m.cur)
+		}
+	}
+}
+
+func TestEscLeadsBack(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-041")
+	c.press("enter", "D")
+	if c.m.cur != keys.Diff || c.m.host != gpu041 {
+		t.Fatalf("on %s of %s", c.m.cur, c.m.host)
+	}
+	c.press("esc")
+	if c.m.cur != keys.Board {
+		t.Errorf("esc led to %s", c.m.cur)
+	}
+	c.press("esc")
+	if c.m.cur != keys.Fleet || c.m.panes.all[keys.Fleet].Host() != gpu041 {
+		t.Errorf("esc led to %s, cursor on %s", c.m.cur, c.m.panes.all[keys.Fleet].Host())
+	}
+}
+
+func TestKeysGoToTheTopmost(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	c.press("/")
+	c.text("qcd1?") // all letters now
+	if c.m.cur != keys.Fleet || c.m.over != nil {
+		t.Error("a key of the line reached the screen")
+	}
+	c.only()
+	c.shows("none of 18 matches")
+	c.press("esc")
+	c.press("?")
+	c.shows("EVERYWHERE", "saying why")
+	c.press("c", "d", "2")
+	c.only()
+	if c.m.cur != keys.Fleet {
+		t.Error("a key went through the help")
+	}
+	c.press("esc", "2")
+	if c.m.cur != keys.Board {
+		t.Error("the help did not close")
+	}
+}
+
+func TestFilter(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.press("/")
+	c.text("state:draining")
+	c.shows("gpu-041")
+	c.showsNot("gpu-044")
+	c.press("enter", "2", "esc")
+	c.showsNot("gpu-044") // it stays
+	c.press("esc")
+	c.shows("gpu-044")
+	c.press("/")
+	c.text(`"open`)
+	c.press("enter")
+	c.shows("a quote is not closed")
+}
+
+func TestPalette(t *testing.T) {
+	type step struct{ typed, wants, shows string }
+	for _, s := range []step{
+		{"cordon gpu-044 looks slow", "cordon prod/gpu-044 looks slow", ""},
+		{"cordon prod/gpu-044", "cordon prod/gpu-044 on a hunch", ""},
+		{"uncordon gpu-999", "", "no host is called gpu-999"},
+		{"terminate gpu-04", "", "no host is called gpu-04"},
+		{"launch gpu-044", "", "no command is called launch"},
+		{"extend gpu-041 30m", "ask prod/gpu-041 ask.extend", ""},
+		{"theme nothing", "", "no such theme"},
+		{"handover gpu-041 watch pg", "ask prod/gpu-041 ask.handover", ""},
+	} {
+		c := open(t, fixture(), 100, 30, nil)
+		c.press(":")
+		c.text(s.typed)
+		c.press("enter")
+		if got := c.v.called(); !strings.HasPrefix(got, s.wants) || (s.wants == "") != (got == "") {
+			t.Errorf(":%s called %q", s.typed, got)
+		}
+		if s.shows != "" {
+			c.shows(s.shows)
+		}
+	}
+}
+
+func TestBoardActs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		row  string
+		keys []string
+		want string
+	}{
+		"more time":        {"web-7", []string{"m", "enter"}, "ask prod/gpu-041 ask.more_time {Key:container/web-7 By:15m0s}"},
+		"hold":             {"web-7", []string{"h", "x", "enter"}, "ask prod/gpu-041 ask.hold {Key:container/web-7 Reason:x}"},
+		"keep":             {"web-7", []string{"K", "x", "enter"}, "ask prod/gpu-041 ask.keep {Key:container/web-7 Reason:x}"},
+		"retry":            {"pg-orders", []string{"r"}, "ask prod/gpu-041 ask.retry {Key:db/pg-orders}"},
+		"gave up":          {"web-7", []string{"m", "esc"}, ""},
+		"extend":           {"web-7", []string{"x", "enter"}, "ask prod/gpu-041 ask.extend {Until:2026-11-29 15:05:09 +0000 UTC}"},
+		"not a time":       {"web-7", []string{"m", "x", "enter"}, ""},
+		"ended":            {"web-6", []string{"m"}, ""},
+		"marked, two asks": {"vllm-mistral", []string{"space", "space", "r"}, "ask prod/gpu-041 ask.retry {Key:container/vllm-mistral}\nask prod/gpu-041 ask.retry {Key:container/web-7}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, fixture(), 120, 36, nil)
+			c.toBoardRow(tc.row)
+			c.press(tc.keys...)
+			if got := c.v.called(); got != tc.want {
+				t.Errorf("called\n%s\nwant\n%s", got, tc.want)
+			}
+		})
+	}
+	c := open(t, fixture(), 120, 36, nil)
+	c.toBoardRow("python3 41177")
+	c.press("c")
+	c.painted()
+	c.press("x")
+	c.only("ask prod/gpu-041 ask.class {Key:process/41177:411770 Class:stuck}")
+	c.press("s")
+	c.painted()
+	c.press("y")
+	if !strings.Contains(c.v.called(), "ask.stop") {
+		t.Errorf("called %s", c.v.called())
+	}
+	c.press("home", "tab")
+	c.shows("▸ ▲")
+}
+
+func TestQuitAsksWhereDrainsRun(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.press("q")
+	if !c.quit {
+		t.Error("q does not quit")
+	}
+	c.only("stop")
+
+	f := fixture()
+	f.Driving = map[fleet.HostID]bool{gpu041: true}
+	c = open(t, f, 100, 30, nil)
+	c.press("q")
+	c.painted()
+	c.shows("gpu-041: the drain stays, held; ebb drain gpu-041 takes it up")
+	c.press("enter")
+	if c.quit {
+		t.Error("enter quits")
+	}
+	c.press("q")
+	c.painted()
+	c.press("y")
+	if !c.quit {
+		t.Error("y does not quit")
+	}
+	c.only("stop")
+}
+
+func TestQuitWaitsForTerminate(t *testing.T) {
+	c := atGate(t)
+	c.press("t")
+	c.painted()
+	c.text("gpu-046")
+	c.clock = c.clock.Add(time.Second)
+	run := c.m.update(keyPress("enter"))
+	c.press("q")
+	if c.quit {
+		t.Error("quits while a host is being terminated")
+	}
+	c.shows("a terminate is under way", "terminate gpu-046…")
+	c.run(run)
+	c.press("q")
+	if !c.quit {
+		t.Error("does not quit afterwards")
+	}
+}
+
+// Whatever the size, the screen has it exactly.
+func TestEverySize(t *testing.T) {
+	frames := []feed.Frame{fixture(), {}, hostile()}
+	var names []string
+	for n := range journeys {
+		names = append(names, n)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		c := open(t, frames[rapid.IntRange(0, 1).Draw(rt, "frame")], 120, 36, nil)
+		if len(c.m.frame.Snapshot.Hosts) > 0 {
+			journeys[rapid.SampledFrom(names).Draw(rt, "screen")](c)
+		} else {
+			c.press(rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6", "7"}).Draw(rt, "key"))
+		}
+		w, h := rapid.IntRange(1, 220).Draw(rt, "w"), rapid.IntRange(1, 60).Draw(rt, "h")
+		c.send(tea.WindowSizeMsg{Width: w, Height: h})
+		if rapid.Bool().Draw(rt, "hostile") {
+			c.frame(frames[2])
+		}
+		sized(rt, c.m.Screen(), w, h)
+	})
+}
+
+type failer interface {
+	Fatalf(string, ...any)
+}
+
+func sized(t failer, screen string, w, h int) {
+	lines := strings.Split(screen, "\n")
+	if len(lines) != h {
+		t.Fatalf("%dx%d: %d lines", w, h, len(lines))
+	}
+	for i, l := range lines {
+		if n := ansi.StringWidth(l); n != w {
+			t.Fatalf("%dx%d: line %d has %d cells: %q", w, h, i, n, l)
+		}
+	}
+}
+
+var evil = []string{
+	"x\x1b[2J\x1b[H", "a\nb\r\nc", "\u202egnp.exe", "仕事-仕事-仕事-仕事", "👩‍👩‍👧‍👦🇩🇪", "● serving", "gpu-041  ✓ open", "z\u0300\u0301\u0302\u0303\u0304",
+	strings.Repeat("long", 1024), "\x9b31m", "\xff\xfe", "tab\there", "", " ",
+}
+
+// hostile is the fixture with every text from outside replaced by another evil
+// one.
+func hostile() feed.Frame {
+	f := fixture()
+	n := 0
+	bad := func() string { n++; return evil[n%len(evil)] }
+	for i := range f.Snapshot.Hosts {
+		h := &f.Snapshot.Hosts[i]
+		if i%3 == 0 {
+			h.Host.ID = fleet.HostID("prod/" + fmt.Sprint(i) + bad())
+		}
+		h.Problem = bad()
+		h.Host.Labels = map[string]string{"pool": bad(), "rack": bad()}
+		if c := h.Facts.Value.Holds.Cordon; c != nil {
+			c.Who, c.Why = bad(), bad()
+		}
+		for k := range h.Findings {
+			fi := &h.Findings[k]
+			fi.Key, fi.Owner = fleet.Key{Kind: bad(), ID: fmt.Sprint(k) + bad()}, bad()
+			for e := range fi.Evidence {
+				fi.Evidence[e] = fleet.Evidence{Source: bad(), Says: bad()}
+			}
+			if fi.Process != nil {
+				fi.Process.Comm = bad()
+			}
+		}
+	}
+	s := drain041()
+	items := map[fleet.Key]drain.Item{}
+	for _, it := range s.Items {
+		it.Key = fleet.Key{Kind: bad(), ID: fmt.Sprint(len(items)) + bad()}
+		it.Owner, it.EndBy, it.Rule = bad(), bad(), bad()
+		it.Reason = fleet.Because(it.Reason.Code, "detail", bad(), "why", bad(), "by", bad(), "target", bad(), "step", bad(), "at", bad())
+		items[it.Key] = it
+	}
+	s.Items, s.Driver, s.Reason, s.By.Name = items, bad(), bad(), bad()
+	s.Issues = []fleet.Issue{{Check: bad(), Key: fleet.Key{Kind: bad(), ID: bad()}, Detail: bad()}}
+	f.Drains = map[fleet.HostID]drain.State{gpu041: s}
+	for i := range f.Events {
+		f.Events[i].By.Name = bad()
+		if i%2 == 0 {
+			f.Events[i].Kind = drain.Kind(bad())
+		}
+	}
+	f.Config.Terminator, f.Config.Operator = bad(), bad()
+	f.Journal.Status, f.Journal.Error = fleet.Failed, bad()
+	return f
+}
+
+// No text from outside moves the cursor, reverses the line, or passes for a
+// sign of the console.
+func TestHostileNames(t *testing.T) {
+	for name, lead := range journeys {
+		if name == "drain" || name == "escalate" || name == "details" || name == "verify" || name == "preview" || name == "gate" || name == "open" || name == "plan" {
+			continue // their ways lead over names that are not there
+		}
+		for _, size := range [][2]int{{80, 24}, {200, 50}} {
+			c := open(t, fixture(), size[0], size[1], func(o *Options) { o.Theme = "mono" })
+			lead(c)
+			c.frame(hostile())
+			screen := c.m.Screen()
+			sized(t, screen, size[0], size[1])
+			text := ansi.Strip(screen)
+			for _, r := range text {
+				if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' || r == 0xfffd) {
+					t.Fatalf("%s shows %U", name, r)
+				}
+			}
+			if strings.Contains(text, "gpu-041  ✓ open") {
+				t.Errorf("%s: a name draws a sign of the console", name)
+			}
+		}
+	}
+}
+
+// Two consoles with different clocks show the same second of a countdown.
+func TestCountdownsRunByTheJournalsClock(t *testing.T) {
+	f := fixture()
+	a := open(t, f, 120, 36, nil)
+	skewed := fixture()
+	skewed.Made = now.Add(-90 * time.Second) // this process's clock is behind
+	b := open(t, skewed, 120, 36, nil)
+	b.clock = now.Add(-90 * time.Second)
+	for _, c := range []*console{a, b} {
+		c.m.host = gpu041
+		c.m.panes.all[keys.Board].setHost(gpu041)
+		c.m.cur = keys.Board
+		c.shows("24:10 left", "3:40", "KILL 14:31")
+		c.clock = c.clock.Add(10 * time.Second)
+		c.shows("24:00 left", "3:30")
+	}
+}
