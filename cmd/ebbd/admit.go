@@ -68,11 +68,7 @@ func (c command) ask(ctx context.Context, flags hostFlags, req wire.AdmissionReq
 	if req.Who == "" {
 		req.Who = c.operator()
 	}
-	h, err := flags.load()
-	if err != nil {
-		return &exit{status: refused, err: err}
-	}
-	reply, err := admitBy(ctx, c, h, func(cl *client.Client) (wire.AdmissionReply, error) {
+	reply, err := admitBy(ctx, c, flags, func(cl *client.Client) (wire.AdmissionReply, error) {
 		return cl.Admit(ctx, req)
 	}, func(o agent.Offline) (wire.AdmissionReply, error) {
 		return o.Admit(ctx, c.caller(wire.Admission), req)
@@ -90,11 +86,7 @@ func (c command) report(ctx context.Context, flags hostFlags, ticket string, rep
 	if rep.Who == "" {
 		rep.Who = c.operator()
 	}
-	h, err := flags.load()
-	if err != nil {
-		return &exit{status: refused, err: err}
-	}
-	t, err := admitBy(ctx, c, h, func(cl *client.Client) (fleet.Ticket, error) {
+	t, err := admitBy(ctx, c, flags, func(cl *client.Client) (fleet.Ticket, error) {
 		return cl.Settle(ctx, ticket, rep)
 	}, func(o agent.Offline) (fleet.Ticket, error) {
 		return o.Settle(ctx, c.caller(wire.Admission), ticket, rep)
@@ -107,8 +99,9 @@ func (c command) report(ctx context.Context, flags hostFlags, ticket string, rep
 
 // admitBy asks the daemon, or where that is down the state directory. Whatever
 // is not a clear yes is a refusal.
-func admitBy[R any](ctx context.Context, c command, h host, online func(*client.Client) (R, error), offline func(agent.Offline) (R, error)) (R, error) {
+func admitBy[R any](ctx context.Context, c command, flags hostFlags, online func(*client.Client) (R, error), offline func(agent.Offline) (R, error)) (R, error) {
 	var out R
+	h, broken := flags.find()
 	cl, err := client.Dial(ctx, func(ctx context.Context) (net.Conn, error) {
 		return agent.DialSocket(ctx, h.socket(wire.Admission))
 	}, client.Options{NoHello: true, Operator: c.operator(), Version: versionText()})
@@ -116,6 +109,8 @@ func admitBy[R any](ctx context.Context, c command, h host, online func(*client.
 	case err == nil:
 		defer cl.Close()
 		out, err = online(cl)
+	case broken != nil: // its caps are not known
+		err = broken
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		machine, boot, _, e := h.identity()
 		if e != nil {
@@ -131,14 +126,20 @@ func admitBy[R any](ctx context.Context, c command, h host, online func(*client.
 	return out, nil
 }
 
+// refusedAs says a refusal with what stands behind it: whoever asks on the host
+// finds out why it is held, and whom to talk to.
 func refusedAs(err error) error {
 	e := &exit{status: refused, err: err}
+	var hold *fleet.Hold
 	var p *client.Problem
 	if errors.As(err, &p) {
-		e.hint = p.Hint
+		e.hint, hold = p.Hint, p.Hold
 		e.err = errors.New(p.Code + ": " + p.Error())
 	} else if p, ok := agent.Refusal(err); ok {
-		e.hint = p.Hint
+		e.hint, hold = p.Hint, p.Hold
+	}
+	if hold != nil && hold.Why != "" {
+		e.err = fmt.Errorf("%w; %q says: %q", e.err, hold.Who, hold.Why)
 	}
 	return e
 }

@@ -44,15 +44,15 @@ func (c command) dial(ctx context.Context, flags hostFlags, role wire.Role) erro
 	if err := allowed(role, c.env("SSH_ORIGINAL_COMMAND")); err != nil {
 		return &exit{status: 3, err: err}
 	}
-	h, err := flags.load()
-	if err != nil {
-		return err
-	}
+	h, broken := flags.find()
 	machine, _, _, err := h.identity()
 	if err != nil {
 		return err
 	}
 	conn, err := agent.DialSocket(ctx, h.socket(role))
+	if err != nil && broken != nil {
+		return broken
+	}
 	if err != nil {
 		return noSocket(role, err)
 	}

@@ -51,6 +51,17 @@ const defaultConfig = "/etc/ebb/ebbd.toml"
 // load reads the configuration. Only one that was not asked for by name may be
 // missing.
 func (h hostFlags) load() (host, error) {
+	out, err := h.find()
+	if err != nil {
+		return host{}, err
+	}
+	return out, nil
+}
+
+// find is load for whoever only needs the agent's sockets: with an error it
+// still returns the host as it is without its configuration. A mistake in a
+// file must not keep anybody from a running agent.
+func (h hostFlags) find() (host, error) {
 	if h.root != "" {
 		abs, err := filepath.Abs(h.root)
 		if err != nil {
@@ -71,11 +82,11 @@ func (h hostFlags) load() (host, error) {
 		conf, err = config.DefaultAgent(), nil
 	}
 	if err != nil {
-		return host{}, err
+		conf = config.DefaultAgent()
 	}
 	out.conf = conf
 	out.stateDir, out.runDir = out.files.Path(conf.StateDir), out.files.Path(conf.RunDir)
-	return out, nil
+	return out, err
 }
 
 func hasProcesses(proc string) bool {

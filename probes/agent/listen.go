@@ -42,29 +42,37 @@ func listenRole(cfg Config, role wire.Role) (net.Listener, error) {
 		c.Close()
 		return nil, errors.New("another agent answers there")
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// Bound where nobody else can come, and shown once mode and group are right.
+	hidden := filepath.Join(cfg.RunDir, ".binding")
+	if err := os.MkdirAll(hidden, 0o700); err != nil {
 		return nil, err
 	}
-	// Only the agent itself can connect until mode and group are set: bind leaves
-	// no write permission to others under any usual umask.
+	defer os.Remove(hidden)
+	fresh := filepath.Join(hidden, role.Socket())
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	var l *net.UnixListener
-	err := withShortPath(path, func(short string) (err error) {
+	err := withShortPath(fresh, func(short string) (err error) {
 		l, err = net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // the short path means nothing later
+	l.SetUnlinkOnClose(false) // it is called otherwise by then
 	access := cfg.Sockets[role]
 	if access.Mode == 0 {
 		access = Socket{Mode: 0o660, GID: -1}
 	}
 	if access.GID >= 0 {
-		err = os.Lchown(path, -1, access.GID)
+		err = os.Lchown(fresh, -1, access.GID)
 	}
 	if err == nil {
-		err = os.Chmod(path, access.Mode)
+		err = os.Chmod(fresh, access.Mode)
+	}
+	if err == nil {
+		err = os.Rename(fresh, path)
 	}
 	if err != nil {
 		l.Close()

@@ -225,17 +225,19 @@ func (a *Agent) serveWatch(w http.ResponseWriter, r call) (any, error) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
-	return nil, a.watch(r.Context(), w, since)
+	return nil, a.watch(r.Context(), w, since, r.caller.Role)
 }
 
-func (a *Agent) watch(ctx context.Context, w http.ResponseWriter, since uint64) error {
+func (a *Agent) watch(ctx context.Context, w http.ResponseWriter, since uint64, role wire.Role) error {
 	out, enc := http.NewResponseController(w), json.NewEncoder(w)
 	send := func(c wire.Change) bool {
 		_ = out.SetWriteDeadline(time.Now().Add(time.Minute))
 		return enc.Encode(c) == nil && out.Flush() == nil
 	}
 	last, changed := a.store.get()
-	first := wire.Change{Generation: last.Generation, Full: &last, At: last.At}
+	full := last
+	full.Agent.Role = string(role)
+	first := wire.Change{Generation: last.Generation, Full: &full, At: last.At}
 	if since == last.Generation {
 		first = wire.Change{Generation: last.Generation, Since: since, Idle: true, At: last.At}
 	}

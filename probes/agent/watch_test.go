@@ -75,6 +75,10 @@ func TestAWatcherSeesWhatTheAgentSays(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		got := seen
+		if got.Agent.Role != "operate" {
+			rt.Fatalf("the role of the channel is %q", got.Agent.Role)
+		}
+		got.Agent.Role = ""
 		// Times of reading follow with the next change or heartbeat.
 		got.At, got.Processes.At, got.Workloads.At, got.Netns.At, got.Dirs.At = want.At, want.Processes.At, want.Workloads.At, want.Netns.At, want.Dirs.At
 		got.Loops.At, got.GPUs.At = want.Loops.At, want.GPUs.At
@@ -118,7 +122,7 @@ func TestASlowReaderGetsTheLatestAndHoldsUpNobody(t *testing.T) {
 	w := &stuckWriter{header: http.Header{}, free: make(chan struct{}), wrote: make(chan struct{}, 10)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- r.agent.watch(ctx, w, 0) }()
+	go func() { done <- r.agent.watch(ctx, w, 0, wire.Observe) }()
 	<-w.wrote
 	var base = r.agent.Facts()
 	for i := range 50 { // fifty generations while the first line is not read
@@ -279,7 +283,7 @@ func TestAHungScanDoesNotLookFresh(t *testing.T) {
 		defer pr.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- a.watch(ctx, pipeWriter{pw, http.Header{}}, 0) }()
+		go func() { done <- a.watch(ctx, pipeWriter{pw, http.Header{}}, 0, wire.Observe) }()
 		dec := json.NewDecoder(pr)
 		var facts fleet.Facts
 		for range 4 {
