@@ -1,4 +1,10 @@
-package proof
+// Package sshsig makes and checks detached SSH signatures, as "ssh-keygen -Y
+// sign" writes them: proofs by a host's key, asks by an operator's.
+//
+// A signature is bound to a namespace: one that was made for another purpose
+// never serves. Only ed25519, ECDSA and RSA with rsa-sha2-512 are taken, in the
+// one spelling that ssh-keygen writes.
+package sshsig
 
 import (
 	"bytes"
@@ -44,21 +50,21 @@ type signedBlob struct {
 	Sum       []byte
 }
 
-func toBeSigned(data []byte) []byte {
+func toBeSigned(namespace string, data []byte) []byte {
 	sum := sha512.Sum512(data)
-	return ssh.Marshal(signedBlob{Magic: magic, Namespace: Namespace, Hash: hashName, Sum: sum[:]})
+	return ssh.Marshal(signedBlob{Magic: magic, Namespace: namespace, Hash: hashName, Sum: sum[:]})
 }
 
-// Sign signs data and returns the armoured signature. RSA keys sign with
+// Sign signs data for a namespace and returns the armoured signature. RSA keys sign with
 // rsa-sha2-512, since ssh-keygen refuses the older ways.
-func Sign(data []byte, s ssh.Signer) (string, error) {
-	sig, err := signBytes(toBeSigned(data), s)
+func Sign(namespace string, data []byte, s ssh.Signer) (string, error) {
+	sig, err := signBytes(toBeSigned(namespace, data), s)
 	if err != nil {
-		return "", fmt.Errorf("sign proof with %s: %w", ssh.FingerprintSHA256(s.PublicKey()), err)
+		return "", fmt.Errorf("sign with %s: %w", ssh.FingerprintSHA256(s.PublicKey()), err)
 	}
 	return armour(ssh.Marshal(sigBlob{
 		Magic: magic, Version: 1, PublicKey: s.PublicKey().Marshal(),
-		Namespace: Namespace, Hash: hashName, Signature: ssh.Marshal(sig),
+		Namespace: namespace, Hash: hashName, Signature: ssh.Marshal(sig),
 	})), nil
 }
 
@@ -94,18 +100,17 @@ type Signature struct {
 	sig ssh.Signature
 }
 
-// ParseSignature reads an armoured signature of this package's namespace and
-// returns the key that it names. It takes the one spelling that Sign and
+// Parse reads an armoured signature that was made for a namespace and returns the key that it names. It takes the one spelling that Sign and
 // ssh-keygen write: base64 has several for the same bytes.
-func ParseSignature(armoured string) (Signature, error) {
-	s, err := parseSignature(armoured)
+func Parse(namespace, armoured string) (Signature, error) {
+	s, err := parse(namespace, armoured)
 	if err != nil {
 		return Signature{}, fmt.Errorf("read signature: %w", err)
 	}
 	return s, nil
 }
 
-func parseSignature(armoured string) (Signature, error) {
+func parse(namespace, armoured string) (Signature, error) {
 	body, ok := strings.CutPrefix(armoured, armourBegin)
 	if !ok {
 		return Signature{}, errors.New("not an SSH signature")
@@ -127,8 +132,8 @@ func parseSignature(armoured string) (Signature, error) {
 	switch {
 	case b.Magic != magic || b.Version != 1:
 		return Signature{}, errors.New("not an SSH signature of version 1")
-	case b.Namespace != Namespace:
-		return Signature{}, fmt.Errorf("made for %q, not for %q", b.Namespace, Namespace)
+	case b.Namespace != namespace:
+		return Signature{}, fmt.Errorf("made for %q, not for %q", b.Namespace, namespace)
 	case b.Reserved != "":
 		return Signature{}, errors.New("the reserved field is not empty")
 	case b.Hash != hashName:
@@ -154,17 +159,18 @@ func parseSignature(armoured string) (Signature, error) {
 	return s, nil
 }
 
-// Verify checks that armoured is a signature of data by exactly this key.
-func Verify(data []byte, armoured string, key ssh.PublicKey) error {
-	s, err := ParseSignature(armoured)
+// Verify checks that armoured is a signature of data, made for the namespace, by
+// exactly this key.
+func Verify(namespace string, data []byte, armoured string, key ssh.PublicKey) error {
+	s, err := Parse(namespace, armoured)
 	if err != nil {
 		return err
 	}
 	if !bytes.Equal(s.Key.Marshal(), key.Marshal()) {
-		return fmt.Errorf("verify proof: signed by %s, want %s", ssh.FingerprintSHA256(s.Key), ssh.FingerprintSHA256(key))
+		return fmt.Errorf("verify: signed by %s, want %s", ssh.FingerprintSHA256(s.Key), ssh.FingerprintSHA256(key))
 	}
-	if err := key.Verify(toBeSigned(data), &s.sig); err != nil {
-		return fmt.Errorf("verify proof: the signature does not fit the document: %w", err)
+	if err := key.Verify(toBeSigned(namespace, data), &s.sig); err != nil {
+		return fmt.Errorf("verify: the signature does not fit the document: %w", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package proof
+package sshsig
 
 import (
 	"bytes"
@@ -18,6 +18,10 @@ import (
 	"golang.org/x/crypto/ssh"
 	"pgregory.net/rapid"
 )
+
+const ns = "ebb-test"
+
+var document = []byte("{\"host\":\"prod/gpu-041\",\"digest\":\"5b1c0e4a\"}\n")
 
 var signers = sync.OnceValue(func() map[string]ssh.Signer {
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
@@ -42,13 +46,12 @@ func must(err error) {
 }
 
 func TestSshKeygenVerifiesEveryKeyType(t *testing.T) {
-	data, err := Marshal(document())
-	must(err)
+	data := document
 	for name, s := range signers() {
 		t.Run(name, func(t *testing.T) {
-			sig, err := Sign(data, s)
+			sig, err := Sign(ns, data, s)
 			must(err)
-			if err := Verify(data, sig, s.PublicKey()); err != nil {
+			if err := Verify(ns, data, sig, s.PublicKey()); err != nil {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
@@ -66,7 +69,7 @@ func TestSshKeygenVerifiesEveryKeyType(t *testing.T) {
 }
 
 func keygen(dir string, data []byte) (string, error) {
-	cmd := exec.Command("ssh-keygen", "-Y", "verify", "-f", "signers", "-I", "prod/gpu-041", "-n", Namespace, "-s", "sig")
+	cmd := exec.Command("ssh-keygen", "-Y", "verify", "-f", "signers", "-I", "prod/gpu-041", "-n", ns, "-s", "sig")
 	cmd.Dir = dir
 	cmd.Stdin = bytes.NewReader(data)
 	out, err := cmd.CombinedOutput()
@@ -86,45 +89,45 @@ func TestVerifiesWhatSshKeygenSigns(t *testing.T) {
 	}
 	run("-q", "-t", "ed25519", "-N", "", "-f", "key")
 	must(os.WriteFile(filepath.Join(dir, "doc"), []byte("hello\n"), 0o600))
-	run("-q", "-Y", "sign", "-f", "key", "-n", Namespace, "doc")
+	run("-q", "-Y", "sign", "-f", "key", "-n", ns, "doc")
 	pub, err := os.ReadFile(filepath.Join(dir, "key.pub"))
 	must(err)
 	key, _, _, _, err := ssh.ParseAuthorizedKey(pub)
 	must(err)
 	sig, err := os.ReadFile(filepath.Join(dir, "doc.sig"))
 	must(err)
-	if err := Verify([]byte("hello\n"), string(sig), key); err != nil {
+	if err := Verify(ns, []byte("hello\n"), string(sig), key); err != nil {
 		t.Error(err)
 	}
 	must(os.Remove(filepath.Join(dir, "doc.sig")))
 	run("-q", "-Y", "sign", "-f", "key", "-n", "file", "doc")
 	sig, err = os.ReadFile(filepath.Join(dir, "doc.sig"))
 	must(err)
-	if err := Verify([]byte("hello\n"), string(sig), key); err == nil || !strings.Contains(err.Error(), "made for") {
+	if err := Verify(ns, []byte("hello\n"), string(sig), key); err == nil || !strings.Contains(err.Error(), "made for") {
 		t.Errorf("another namespace: %v", err)
 	}
 }
 
 func TestVerifyWantsExactlyThisKey(t *testing.T) {
 	all := signers()
-	sig, err := Sign([]byte("x"), all["ed25519"])
+	sig, err := Sign(ns, []byte("x"), all["ed25519"])
 	must(err)
-	if err := Verify([]byte("x"), sig, all["ecdsa"].PublicKey()); err == nil || !strings.Contains(err.Error(), "signed by") {
+	if err := Verify(ns, []byte("x"), sig, all["ecdsa"].PublicKey()); err == nil || !strings.Contains(err.Error(), "signed by") {
 		t.Errorf("another key: %v", err)
 	}
-	parsed, err := ParseSignature(sig)
+	parsed, err := Parse(ns, sig)
 	if err != nil || !bytes.Equal(parsed.Key.Marshal(), all["ed25519"].PublicKey().Marshal()) {
 		t.Errorf("embedded key: %v", err)
 	}
 }
 
 func TestAnyFlippedByteFails(t *testing.T) {
-	data, err := Marshal(document())
-	must(err)
+	data := document
 	sigs := map[string]string{}
 	for name, s := range signers() {
-		sigs[name], err = Sign(data, s)
+		sig, err := Sign(ns, data, s)
 		must(err)
+		sigs[name] = sig
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"ed25519", "ecdsa", "rsa"}).Draw(t, "key")
@@ -135,14 +138,14 @@ func TestAnyFlippedByteFails(t *testing.T) {
 		}
 		at := rapid.IntRange(0, len(target)-1).Draw(t, "at")
 		target[at] ^= byte(rapid.IntRange(1, 255).Draw(t, "flip"))
-		if Verify(doc, string(sig), signers()[name].PublicKey()) == nil {
+		if Verify(ns, doc, string(sig), signers()[name].PublicKey()) == nil {
 			t.Fatal("verified")
 		}
 	})
 	for name, sig := range sigs {
 		key := signers()[name].PublicKey()
 		for _, other := range []string{sig + "\n", strings.TrimSuffix(sig, "\n"), "\n" + sig, strings.Replace(sig, "\n", "\r\n", 2), "", armourBegin + armourEnd} {
-			if Verify(data, other, key) == nil {
+			if Verify(ns, data, other, key) == nil {
 				t.Errorf("%s: verified %q", name, other)
 			}
 		}
@@ -151,22 +154,22 @@ func TestAnyFlippedByteFails(t *testing.T) {
 
 func TestRSASignatureOfAnOlderKindIsRefused(t *testing.T) {
 	s := signers()["rsa"]
-	old, err := s.(ssh.AlgorithmSigner).SignWithAlgorithm(rand.Reader, toBeSigned([]byte("x")), ssh.KeyAlgoRSASHA256)
+	old, err := s.(ssh.AlgorithmSigner).SignWithAlgorithm(rand.Reader, toBeSigned(ns, []byte("x")), ssh.KeyAlgoRSASHA256)
 	must(err)
 	text := armour(ssh.Marshal(sigBlob{Magic: magic, Version: 1, PublicKey: s.PublicKey().Marshal(),
-		Namespace: Namespace, Hash: hashName, Signature: ssh.Marshal(old)}))
-	if err := Verify([]byte("x"), text, s.PublicKey()); err == nil || !strings.Contains(err.Error(), "rsa-sha2-512") {
+		Namespace: ns, Hash: hashName, Signature: ssh.Marshal(old)}))
+	if err := Verify(ns, []byte("x"), text, s.PublicKey()); err == nil || !strings.Contains(err.Error(), "rsa-sha2-512") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func FuzzParseSignature(f *testing.F) {
-	sig, err := Sign([]byte("x"), signers()["ed25519"])
+func FuzzParse(f *testing.F) {
+	sig, err := Sign(ns, []byte("x"), signers()["ed25519"])
 	must(err)
 	f.Add(sig)
 	f.Add(armour([]byte("SSHSIG")))
 	f.Fuzz(func(t *testing.T, s string) {
-		if _, err := ParseSignature(s); err == nil && !strings.HasPrefix(s, armourBegin) {
+		if _, err := Parse(ns, s); err == nil && !strings.HasPrefix(s, armourBegin) {
 			t.Fatalf("took %q", s)
 		}
 	})
