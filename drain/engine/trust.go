@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/crypto/ssh"
+
+	"ebb/drain"
+	"ebb/fleet/sshsig"
+)
+
+// Trust says whose asks are obeyed. Without it whoever can write to a shared
+// journal could start a drain, past every role that the hosts keep.
+type Trust struct {
+	// Required is set where the journal is shared. A journal of one machine's own
+	// takes unsigned asks: its file's mode decides who can write.
+	Required  bool
+	Operators []Operator
+}
+
+// Operator is a person whose signed asks are obeyed.
+type Operator struct {
+	Name string
+	Key  ssh.PublicKey
+}
+
+// ErrUntrusted says that an ask is not signed by an operator: it is shown, and
+// not obeyed.
+var ErrUntrusted = errors.New("not signed by an operator")
+
+// Check reports why an event is not to be obeyed; nil for everything but asks.
+// Drives and records are not signed: a drive needs the lease, and a record
+// changes nothing.
+func (t Trust) Check(ev drain.Event) error {
+	if !t.Required || !ev.Kind.IsAsk() {
+		return nil
+	}
+	if ev.Sig == "" {
+		return fmt.Errorf("%s by %s: %w: it has no signature", ev.Kind, ev.By.Name, ErrUntrusted)
+	}
+	sig, err := sshsig.Parse(drain.AskNamespace, ev.Sig)
+	if err != nil {
+		return fmt.Errorf("%s by %s: %w: %v", ev.Kind, ev.By.Name, ErrUntrusted, err)
+	}
+	for _, o := range t.Operators {
+		if string(o.Key.Marshal()) != string(sig.Key.Marshal()) {
+			continue
+		}
+		if err := sshsig.Verify(drain.AskNamespace, ev.Signed(), ev.Sig, o.Key); err != nil {
+			return fmt.Errorf("%s by %s: %w: %v", ev.Kind, ev.By.Name, ErrUntrusted, err)
+		}
+		if o.Name != ev.By.Name {
+			return fmt.Errorf("%s by %s: %w: the key is that of %s", ev.Kind, ev.By.Name, ErrUntrusted, o.Name)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s by %s: %w: key %s is not among [[operator]]", ev.Kind, ev.By.Name, ErrUntrusted, ssh.FingerprintSHA256(sig.Key))
+}
+
+// Sign signs an ask with the asker's key, where there is one.
+func Sign(ev drain.Event, key ssh.Signer) (drain.Event, error) {
+	if key == nil || !ev.Kind.IsAsk() {
+		return ev, nil
+	}
+	ev.By.Key = ssh.FingerprintSHA256(key.PublicKey())
+	sig, err := sshsig.Sign(drain.AskNamespace, ev.Signed(), key)
+	if err != nil {
+		return ev, fmt.Errorf("sign %s: %w", ev.Kind, err)
+	}
+	ev.Sig = sig
+	return ev, nil
+}
