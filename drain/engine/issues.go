@@ -24,6 +24,8 @@ func Issues(v fleet.HostView, s drain.State) []fleet.Issue {
 	issues = append(issues, proof.Issues(f)...)
 	if v.Claims.Status != fleet.OK && !v.SelfClaims {
 		issues = append(issues, fleet.Issue{Check: fleet.CheckClaims, Detail: "the control plane can't be read: " + v.Claims.Error})
+	} else if !v.Stable && !v.SelfClaims {
+		issues = append(issues, fleet.Issue{Check: fleet.CheckClaims, Detail: "two readings of the claims do not agree yet"})
 	}
 	return unique(append(issues, proof.AssertedIssues(asserted(v, s, ""), f.Accepted)...))
 }

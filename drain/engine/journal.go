@@ -40,13 +40,14 @@ func (e *Engine) catchUp(ctx context.Context, host fleet.HostID, s drain.State, 
 	}
 }
 
-// each calls fn for every event of a host's stream that this program knows.
-func (e *Engine) each(ctx context.Context, host fleet.HostID, fn func(drain.Event, drain.Body)) error {
+// each calls fn for every event of a host's stream that this program knows, and
+// returns the number of the last one.
+func (e *Engine) each(ctx context.Context, host fleet.HostID, fn func(drain.Event, drain.Body)) (uint64, error) {
 	const page = 500
 	for after := uint64(0); ; {
 		events, err := e.cfg.Journal.Stream(ctx, string(host), after, page)
 		if err != nil {
-			return fmt.Errorf("read the journal of %s: %w", host, err)
+			return after, fmt.Errorf("read the journal of %s: %w", host, err)
 		}
 		for _, ev := range events {
 			after = ev.Num
@@ -55,7 +56,7 @@ func (e *Engine) each(ctx context.Context, host fleet.HostID, fn func(drain.Even
 			}
 		}
 		if len(events) < page {
-			return nil
+			return after, nil
 		}
 	}
 }
@@ -71,28 +72,62 @@ func (e *Engine) record(ctx context.Context, host fleet.HostID, b drain.Body) st
 	return e.recordIn(ctx, host, "", b)
 }
 
+// recordIn is record for a verb of a drain. What the journal can't take goes
+// into the spool, under the id that it would have had.
 func (e *Engine) recordIn(ctx context.Context, host fleet.HostID, drainID string, b drain.Body) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := e.append(ctx, host, drainID, 0, nil, nil, b); err != nil {
-		e.cfg.Log.Error("not journaled", "host", host, "kind", b.Kind(), "error", err)
+	events, err := e.events(host, drainID, 0, b)
+	if err == nil {
+		err = e.put(ctx, drain.Batch{Stream: string(host), Events: events})
+	}
+	if err == nil {
+		return ""
+	}
+	e.cfg.Log.Error("not journaled", "host", host, "kind", b.Kind(), "error", err)
+	if e.cfg.Spool == nil || len(events) == 0 || !spoolable(b) {
 		return err.Error()
 	}
-	return ""
+	if serr := e.cfg.Spool(events[0]); serr != nil {
+		e.cfg.Log.Error("not spooled", "host", host, "kind", b.Kind(), "error", serr)
+		return fmt.Sprintf("%v; and not kept for later: %v", err, serr)
+	}
+	return err.Error() + "; kept here until it answers"
+}
+
+// spoolable reports whether a record may be appended late. One that a drain's
+// state depends on may not: the drain may have gone on by then.
+func spoolable(b drain.Body) bool {
+	switch b.(type) {
+	case drain.RecUndrain, drain.RecTerminateIntent:
+		return false
+	}
+	return true
 }
 
 func (e *Engine) append(ctx context.Context, host fleet.HostID, drainID string, epoch uint64, expect *uint64, lease *drain.Lease, bodies ...drain.Body) error {
+	events, err := e.events(host, drainID, epoch, bodies...)
+	if err != nil {
+		return err
+	}
+	return e.put(ctx, drain.Batch{Stream: string(host), Expect: expect, Lease: lease, Events: events})
+}
+
+func (e *Engine) put(ctx context.Context, b drain.Batch) error {
+	if _, err := e.cfg.Journal.Append(ctx, b); err != nil {
+		return fmt.Errorf("journal %s of %s: %w", b.Events[0].Kind, b.Stream, err)
+	}
+	return nil
+}
+
+func (e *Engine) events(host fleet.HostID, drainID string, epoch uint64, bodies ...drain.Body) ([]drain.Event, error) {
 	events := make([]drain.Event, 0, len(bodies))
 	for _, b := range bodies {
 		ev, err := drain.NewEvent(host, uuid.NewString(), drainID, epoch, e.cfg.Actor, b)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		events = append(events, ev)
 	}
-	_, err := e.cfg.Journal.Append(ctx, drain.Batch{Stream: string(host), Expect: expect, Lease: lease, Events: events})
-	if err != nil {
-		return fmt.Errorf("journal %s of %s: %w", bodies[0].Kind(), host, err)
-	}
-	return nil
+	return events, nil
 }

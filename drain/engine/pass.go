@@ -9,133 +9,178 @@ import (
 	"ebb/fleet"
 )
 
-// pass is one round: read, decide, write what was decided, begin the acts.
+// loop makes passes until the drain ends, this process loses the lease, or the
+// context does.
+func (d *Driver) loop(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	kept := make(chan struct{})
+	lease := d.lease
+	go func() {
+		defer close(kept)
+		d.keepLease(ctx, lease, cancel)
+	}()
+	defer func() { cancel(nil); <-kept }()
+	for {
+		wake, err := d.pass(ctx)
+		if err == nil && !d.finished() {
+			err = d.wait(ctx, wake)
+		} else if err == nil {
+			return nil
+		}
+		if err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
+			return err
+		}
+	}
+}
+
+// finished reports whether this turn is over. Past the deadline it goes on only
+// while something that a person escalated by name is still there.
+func (d *Driver) finished() bool {
+	if d.running > 0 || len(d.told) > 0 {
+		return false
+	}
+	if d.over() {
+		return true
+	}
+	if d.s.Phase != drain.DeadlineReached {
+		return d.s.Phase.Ended()
+	}
+	for _, it := range d.s.Items {
+		if it.Open() && it.Escalated != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// over reports whether the drain that this driver took up is no longer there:
+// its hold was lifted, or the host has another drain by now.
+func (d *Driver) over() bool { return d.s.Undone || d.s.Drain != d.id }
+
+// wait sleeps until an act answers, a time in the state comes, or the next pass
+// is due.
+func (d *Driver) wait(ctx context.Context, wake time.Time) error {
+	pass := d.e.cfg.Pass
+	if !wake.IsZero() {
+		pass = min(pass, max(wake.Sub(d.now()), d.e.cfg.Pass/50))
+	}
+	t := time.NewTimer(pass)
+	defer t.Stop()
+	poll := time.NewTicker(min(time.Second, d.e.cfg.Pass))
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case a := <-d.answers:
+			return d.heard(a)
+		case <-t.C:
+			return nil
+		case <-poll.C: // asks are taken up within a second
+			before := d.s.Num
+			if err := d.catchUp(ctx); err == nil && d.s.Num != before {
+				return nil
+			}
+		}
+	}
+}
+
+// pass is one round: read, decide, write what was decided, begin the acts. A
+// journal that is away for a moment costs a round; the lease decides when it has
+// been away for too long.
 func (d *Driver) pass(ctx context.Context) (wake time.Time, err error) {
 	if err := d.catchUp(ctx); err != nil {
-		return d.retryLater(ctx, err)
+		return time.Time{}, d.tolerate(ctx, err)
 	}
-	v, err := d.e.View(ctx, d.host, d.s)
-	if err != nil {
-		// The host is no longer listed, or its plane was never read: decided upon
-		// as a host that can't be read.
-		v = drain.View{Source: fleet.HostView{Host: fleet.Host{ID: d.host}, Problem: err.Error(),
-			Facts: fleet.ReadFailed[fleet.Facts]("look", time.Now(), 0, err)}}
+	if err := d.flush(ctx); err != nil {
+		return time.Time{}, d.tolerate(ctx, err)
 	}
-	if facts, ok := v.Source.Facts.Get(); ok && facts.Machine == d.s.Machine && !d.s.Phase.Ended() {
-		if err := d.renewHold(ctx, facts); err != nil {
-			var taken *HoldTaken
-			if errors.As(err, &taken) || final(err) {
-				return time.Time{}, err
-			}
-			d.e.cfg.Log.Warn("drain hold not renewed", "host", d.host, "error", err)
-		}
-		d.retell(ctx, v)
+	d.ask(ctx)
+	v := d.look(ctx)
+	if err := d.catchUp(ctx); err != nil { // looking may have taken long
+		return time.Time{}, d.tolerate(ctx, err)
+	}
+	if d.over() {
+		return time.Time{}, nil
+	}
+	if err := d.uphold(ctx, v); err != nil {
+		return time.Time{}, err
 	}
 	decision := drain.Next(d.s, v, d.e.cfg.Policy, d.now())
 	if ctx.Err() != nil {
 		return time.Time{}, ctx.Err()
 	}
-	return decision.Wake, d.carryOut(ctx, decision)
+	return decision.Wake, d.tolerate(ctx, d.carryOut(ctx, decision))
 }
 
-// retell tells a plane again that has not heard of the cordon, or has forgotten
-// it.
-func (d *Driver) retell(ctx context.Context, v drain.View) {
-	if v.Source.Cordon != fleet.HostOnly || d.s.Phase == drain.Planned || d.s.Phase == drain.Cordoning {
-		return
-	}
-	plane, err := d.e.cfg.Plane(d.host)
+// look reads the host. One that is no longer listed, or whose plane was never
+// read, is decided upon as a host that can't be read.
+func (d *Driver) look(ctx context.Context) drain.View {
+	v, err := d.e.View(ctx, d.host, d.s)
 	if err != nil {
-		return
+		return drain.View{Source: fleet.HostView{Host: fleet.Host{ID: d.host}, Problem: err.Error(),
+			Facts: fleet.ReadFailed[fleet.Facts]("look", time.Now(), 0, err)}}
 	}
-	if _, err := plane.Set(ctx, d.host, fleet.Flag{Set: true, Why: d.s.Reason, Who: d.e.cfg.Actor.Name}); err != nil {
-		d.e.cfg.Log.Warn("plane not told again", "host", d.host, "error", err)
+	return v
+}
+
+// uphold keeps the hold and the plane's flag as the drain wants them.
+func (d *Driver) uphold(ctx context.Context, v drain.View) error {
+	facts, ok := v.Source.Facts.Get()
+	if !ok || facts.Machine != d.s.Machine || d.s.Phase.Ended() || d.s.Undone {
+		return nil
 	}
+	if err := d.renewHold(ctx, facts); err != nil {
+		if decided(err) {
+			return err
+		}
+		d.e.cfg.Log.Warn("drain hold not renewed", "host", d.host, "error", err)
+	}
+	d.retell(ctx, v)
+	return nil
 }
 
 // carryOut writes the decision's events, and for each act its intent before it
 // begins. A stream that has moved on since the decision makes it void: the next
 // pass decides anew.
 func (d *Driver) carryOut(ctx context.Context, decision drain.Decision) error {
+	num := d.s.Num
 	if len(decision.Events) > 0 {
-		num := d.s.Num
 		if err := d.write(ctx, &num, decision.Events...); err != nil {
-			return d.void(ctx, err)
+			return err
 		}
+		num += uint64(len(decision.Events))
 	}
 	for _, a := range decision.Acts {
-		legal, err := d.intend(ctx, a)
-		if err != nil {
-			return d.void(ctx, err)
+		// Not d.s.Num: what an operator has asked for since the decision was not
+		// taken into account.
+		if err := d.write(ctx, &num, drain.DriveIntent{Act: a}); err != nil {
+			return err
 		}
-		if !legal {
-			return nil // the next pass decides anew
+		num++
+		if _, legal := d.s.Open[a.ID]; !legal {
+			return nil
 		}
 		d.begin(ctx, a)
 	}
 	return nil
 }
 
-// void tells a decision that came too late from an error: after a conflict the
-// state is read again, and a journal that can't be reached is tried again.
-func (d *Driver) void(ctx context.Context, err error) error {
-	if errors.Is(err, drain.ErrConflict) {
-		return d.catchUp(ctx)
-	}
-	if errors.Is(err, drain.ErrLeaseLost) {
-		return err
-	}
-	_, err = d.retryLater(ctx, err)
-	return err
-}
-
-// retryLater lets a driver outlive a journal that is away for a moment; the
-// lease decides when it has been away for too long.
-func (d *Driver) retryLater(ctx context.Context, err error) (time.Time, error) {
-	if ctx.Err() != nil {
-		return time.Time{}, context.Cause(ctx)
-	}
-	if errors.Is(err, drain.ErrLeaseLost) {
-		return time.Time{}, err
+// tolerate passes over what the next round makes good: a decision that came too
+// late, and a journal that is away for a moment.
+func (d *Driver) tolerate(ctx context.Context, err error) error {
+	switch {
+	case err == nil || errors.Is(err, drain.ErrConflict):
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, drain.ErrLeaseLost):
+		return lapsed(err)
 	}
 	d.e.cfg.Log.Warn("journal", "host", d.host, "error", err)
-	return time.Time{}, nil
-}
-
-// begin runs an act beside the driver; its answer comes back through a channel.
-func (d *Driver) begin(ctx context.Context, a drain.Act) {
-	d.running++
-	job := d.job(a)
-	go func() {
-		answer := d.e.do(ctx, job)
-		select {
-		case d.answers <- answered{act: a, answer: answer}:
-		case <-d.left: // nobody listens any more: the next driver asks where it ran
-		}
-	}()
-}
-
-func (e *Engine) do(ctx context.Context, j drain.Job) drain.Answer {
-	if j.Act.Kind == drain.ActCordon {
-		report, err := e.Cordon(ctx, j.Source.ID, j.Reason, true, nil)
-		if err != nil {
-			return drain.Answer{Result: drain.FailedAct, Reason: fleet.Because(drain.WaitCordon, "state", string(report.State), "detail", err.Error()), Detail: err.Error()}
-		}
-		return drain.Answer{Result: drain.Done}
-	}
-	lever, ok := e.cfg.Levers[j.Act.Kind]
-	if !ok {
-		return drain.Answer{Result: drain.Refused, Detail: "no lever for acts of kind " + string(j.Act.Kind)}
-	}
-	answer, err := lever.Do(ctx, j)
-	if err == nil {
-		return answer
-	}
-	// Nothing is known about the act: ask where it ran before calling it undone.
-	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if got, known, serr := lever.Status(sctx, j); serr == nil && known {
-		return got
-	}
-	return drain.Answer{Result: drain.Interrupted, Detail: err.Error()}
+	return nil
 }

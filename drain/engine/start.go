@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +43,16 @@ func (e *Engine) Plan(ctx context.Context, host fleet.HostID, r Request) (drain.
 // the drain's id and whether it was there before; the plan's list of what may
 // die goes with the ask.
 func (e *Engine) Start(ctx context.Context, host fleet.HostID, r Request, plan drain.Plan) (id string, resumed bool, err error) {
+	for range 5 { // somebody may write to the stream in between
+		id, resumed, err = e.start(ctx, host, r, plan)
+		if !errors.Is(err, drain.ErrConflict) {
+			break
+		}
+	}
+	return id, resumed, err
+}
+
+func (e *Engine) start(ctx context.Context, host fleet.HostID, r Request, plan drain.Plan) (id string, resumed bool, err error) {
 	s, err := e.State(ctx, host)
 	if err != nil {
 		return "", false, err

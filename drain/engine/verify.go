@@ -3,11 +3,14 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/crypto/ssh"
 
 	"ebb/drain"
 	"ebb/fleet"
@@ -37,10 +40,31 @@ func (e *Engine) Check(ctx context.Context, host fleet.HostID) (Verification, dr
 		return Verification{}, v, s, fmt.Errorf("verify %s: %w", host, err)
 	}
 	ver := Verification{Host: host, At: time.Now(), Issues: v.Issues, Probes: v.Source.Facts.Value.Probes()}
-	if len(s.Open) > 0 {
-		ver.Issues = append(ver.Issues, fleet.Issue{Check: fleet.CheckLeft, Detail: fmt.Sprintf("%d acts have begun and not ended", len(s.Open))})
-	}
+	ver.Issues = append(ver.Issues, drainIssues(s, v.Source.Facts.Value.Holds.Drain)...)
 	return ver, v, s, nil
+}
+
+// drainIssues is what the journal says against a proof. A host that is held by a
+// drain that this journal does not know may have lost things that nobody here
+// has heard of.
+func drainIssues(s drain.State, h *fleet.Hold) []fleet.Issue {
+	var all []fleet.Issue
+	add := func(check, format string, args ...any) {
+		all = append(all, fleet.Issue{Check: check, Detail: fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case h == nil: // named with the holds
+	case s.Drain == "":
+		add(fleet.CheckHolds, "drain %s holds it, which this journal does not know", h.Drain)
+	case h.Drain != s.Drain:
+		add(fleet.CheckHolds, "drain %s holds it; this journal knows %s", h.Drain, s.Drain)
+	case s.Undone:
+		add(fleet.CheckHolds, "drain %s was lifted, and its hold is there again", h.Drain)
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Open)) {
+		add(fleet.CheckLeft, "act %s has begun and not ended", id)
+	}
+	return all
 }
 
 // Verify checks, and has the host sign a proof if nothing is left. The host
@@ -60,7 +84,8 @@ func (e *Engine) Verify(ctx context.Context, host fleet.HostID, console string) 
 		return ver, fmt.Errorf("verify %s: %w", host, err)
 	}
 	hold := facts.Holds.Drain
-	signed, issues, err := agent.Prove(ctx, ProofAsk{Drain: hold.Drain, Epoch: hold.Epoch, Machine: facts.Machine, Host: host, Nonce: uuid.NewString(), Asserted: body})
+	ask := ProofAsk{Drain: hold.Drain, Epoch: hold.Epoch, Machine: facts.Machine, Host: host, Nonce: uuid.NewString(), Asserted: body}
+	signed, issues, err := agent.Prove(ctx, ask)
 	if err != nil {
 		return ver, fmt.Errorf("verify %s: %w", host, err)
 	}
@@ -68,16 +93,32 @@ func (e *Engine) Verify(ctx context.Context, host fleet.HostID, console string) 
 		ver.Issues = issues
 		return ver, nil
 	}
-	if err := proof.Verify(signed.Proof, signed.Signature, agent.HostKey()); err != nil {
-		return ver, fmt.Errorf("verify %s: the proof that it sent: %w", host, err)
-	}
-	doc, err := proof.Parse(signed.Proof)
+	doc, err := received(signed, agent.HostKey(), ask)
 	if err != nil {
 		return ver, fmt.Errorf("verify %s: the proof that it sent: %w", host, err)
 	}
 	e.recordIn(ctx, host, hold.Drain, drain.RecProof{Digest: doc.Digest, Nonce: doc.Nonce, Expires: doc.Expires})
 	ver.Proof, ver.Doc = &signed, &doc
 	return ver, nil
+}
+
+// received checks that a proof is what was asked for, signed by the host that
+// the SSH handshake has shown.
+func received(signed SignedProof, key ssh.PublicKey, ask ProofAsk) (proof.Document, error) {
+	if key == nil {
+		return proof.Document{}, errNoKey
+	}
+	if err := proof.Verify(signed.Proof, signed.Signature, key); err != nil {
+		return proof.Document{}, err
+	}
+	doc, err := proof.Parse(signed.Proof)
+	if err != nil {
+		return doc, err
+	}
+	if doc.Nonce != ask.Nonce || doc.Host != ask.Host || doc.Machine != ask.Machine || doc.Drain != ask.Drain {
+		return doc, fmt.Errorf("it is another's: host %s, machine %s, drain %s, nonce %s", doc.Host, doc.Machine, doc.Drain, doc.Nonce)
+	}
+	return doc, nil
 }
 
 // Accept makes an exception for one key, over the asker's own terminate channel.
@@ -90,12 +131,13 @@ func (e *Engine) Accept(ctx context.Context, host fleet.HostID, key fleet.Key, r
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(ver.Issues, func(is fleet.Issue) bool { return is.Key == key })
+	named := slices.DeleteFunc(slices.Clone(ver.Issues), func(is fleet.Issue) bool { return key.IsZero() || is.Key != key })
+	fixed := slices.IndexFunc(named, func(is fleet.Issue) bool { return !is.Acceptable })
 	switch {
-	case i < 0:
+	case len(named) == 0:
 		return &Refused{Verb: "accept", Host: host, Issues: []fleet.Issue{{Key: key, Detail: key.String() + " is not among what keeps the gate shut"}}}
-	case !ver.Issues[i].Acceptable:
-		return &Refused{Verb: "accept", Host: host, Issues: []fleet.Issue{{Key: key, Detail: "can't be accepted: " + ver.Issues[i].Detail}}}
+	case fixed >= 0:
+		return &Refused{Verb: "accept", Host: host, Issues: []fleet.Issue{{Key: key, Detail: "can't be accepted: " + named[fixed].Detail}}}
 	}
 	agent, err := e.cfg.Agents.Agent(ctx, host, RoleTerminate)
 	if err != nil {
@@ -110,31 +152,4 @@ func (e *Engine) Accept(ctx context.Context, host fleet.HostID, key fleet.Key, r
 	return nil
 }
 
-// Leaks lists what cleaning would remove: resources whose owner is gone.
-func Leaks(v fleet.HostView) []fleet.Finding {
-	var out []fleet.Finding
-	for _, f := range v.Findings {
-		if f.Verdict == fleet.Leak && f.Resource != nil {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// Clean removes one leaked resource, by the identity that was shown.
-func (e *Engine) Clean(ctx context.Context, host fleet.HostID, r fleet.Resource, machine string) (drain.Answer, error) {
-	agent, err := e.cfg.Agents.Agent(ctx, host, RoleOperate)
-	if err != nil {
-		return drain.Answer{}, fmt.Errorf("clean %s on %s: %w", r.Key, host, err)
-	}
-	answer, err := agent.Clean(ctx, Cleaning{ID: "clean-" + uuid.NewString(), Machine: machine, Resource: r})
-	if err != nil {
-		return answer, fmt.Errorf("clean %s on %s: %w", r.Key, host, err)
-	}
-	rec := drain.RecCleaned{Key: r.Key, Identity: r.Identity, Done: answer.Result == drain.Done, Error: answer.Detail}
-	if rec.Done {
-		rec.Error = ""
-	}
-	e.record(ctx, host, rec)
-	return answer, nil
-}
+var errNoKey = errors.New("the SSH handshake showed no host key")

@@ -1,0 +1,65 @@
+// Package engine runs drains: it observes, lets the pure core decide, writes
+// the intent, acts, writes the outcome, and begins again.
+//
+// One goroutine drives one drain, and only while it holds the drain's lease and
+// the highest epoch that its host has seen. It also carries out the verbs that
+// are not drives: cordon, uncordon, verify, accept, clean, terminate. Each of
+// them works on what plane and host say at that moment, and each leaves its
+// trace in the journal.
+//
+//	Looker ─► Next ─► journal (intent) ─► Lever ─► journal (outcome) ─► Apply
+//
+// The engine keeps nothing that the journal does not have: another process can
+// take any drain over at any moment. It never lifts a hold that nobody asked it
+// to lift, and every failure leaves the host held.
+package engine
+
+import (
+	"log/slog"
+	"time"
+
+	"ebb/drain"
+	"ebb/fleet"
+)
+
+// Config is what an Engine is made of.
+type Config struct {
+	Journal  Journal
+	Plane    func(fleet.HostID) (Cordoner, error)
+	Look     Looker
+	Agents   Agents
+	Levers   map[drain.ActKind]Lever
+	Policy   drain.Policy
+	Actor    drain.Actor
+	Holder   string                           // names this process in leases
+	Window   func(fleet.HostID) time.Duration // scheduler cache window with its margin
+	Retry    time.Duration                    // how long a cordon retries both sides; default 60s
+	Pass     time.Duration                    // between two passes; default 5s
+	BlindMax time.Duration                    // a longer gap between drivers waits for a person; default 10m
+	// Spool keeps a record that the journal could not take, to be appended with the
+	// same id once it can; nil where there is none.
+	Spool func(drain.Event) error
+	Log   *slog.Logger
+}
+
+// Engine carries out verbs and drives drains.
+type Engine struct {
+	cfg Config
+}
+
+// New makes an engine.
+func New(cfg Config) *Engine {
+	if cfg.Retry <= 0 {
+		cfg.Retry = time.Minute
+	}
+	if cfg.Pass <= 0 {
+		cfg.Pass = 5 * time.Second
+	}
+	if cfg.BlindMax <= 0 {
+		cfg.BlindMax = 10 * time.Minute
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{cfg: cfg}
+}

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"ebb/drain"
+	"ebb/fleet"
+)
+
+// Uncordon lifts the cordon at the host, and the plane's flag unless a drain
+// still holds the host. A flag or cordon that someone else set is theirs: it is
+// lifted only on explicit word, and nothing is lifted before that is clear.
+//
+// The plane comes first: where the second half fails, the host still takes
+// nothing.
+func (e *Engine) Uncordon(ctx context.Context, host fleet.HostID, reason string, theirs bool) (fleet.Holds, error) {
+	agent, facts, err := e.held(ctx, host, RoleCordon)
+	if err != nil {
+		return fleet.Holds{}, fmt.Errorf("uncordon %s: %w", host, err)
+	}
+	if c := facts.Holds.Cordon; c != nil && c.Who != e.cfg.Actor.Name && !theirs {
+		return facts.Holds, &Refused{Verb: "uncordon", Host: host, Issues: []fleet.Issue{{Check: fleet.CheckHolds,
+			Detail: fmt.Sprintf("%s cordoned it (%q): it is theirs; --theirs lifts it all the same", c.Who, c.Why)}}}
+	}
+	if facts.Holds.Drain == nil {
+		if err := e.liftFlag(ctx, host, theirs); err != nil {
+			return facts.Holds, fmt.Errorf("uncordon %s: nothing is lifted: %w", host, err)
+		}
+	}
+	got, err := agent.LiftHold(ctx, Lift{Kind: fleet.CordonHold, Who: e.cfg.Actor.Name, Why: reason, Machine: facts.Machine})
+	if err != nil {
+		return facts.Holds, fmt.Errorf("uncordon %s: the host still holds: %w", host, err)
+	}
+	e.record(ctx, host, drain.RecUncordon{Theirs: theirs, Reason: reason})
+	return got.Holds, nil
+}
+
+func (e *Engine) liftFlag(ctx context.Context, host fleet.HostID, theirs bool) error {
+	plane, err := e.cfg.Plane(host)
+	if err != nil {
+		return err
+	}
+	return plane.Lift(ctx, host, theirs)
+}
+
+func (e *Engine) held(ctx context.Context, host fleet.HostID, role Role) (Agent, fleet.Facts, error) {
+	agent, err := e.cfg.Agents.Agent(ctx, host, role)
+	if err != nil {
+		return nil, fleet.Facts{}, err
+	}
+	facts, err := agent.Facts(ctx, false)
+	return agent, facts, err
+}
+
+// Undrain stops the drain and lifts its hold; the cordon stays. theirs lifts the
+// hold of a drain that this journal does not know.
+func (e *Engine) Undrain(ctx context.Context, host fleet.HostID, theirs bool) (fleet.Holds, error) {
+	agent, facts, err := e.held(ctx, host, RoleOperate)
+	if err != nil {
+		return fleet.Holds{}, fmt.Errorf("undrain %s: %w", host, err)
+	}
+	s, err := e.State(ctx, host)
+	if err != nil && !theirs {
+		return facts.Holds, fmt.Errorf("undrain %s: %w", host, err)
+	}
+	h := facts.Holds.Drain
+	if h != nil && s.Drain != h.Drain && !theirs {
+		return facts.Holds, &Refused{Verb: "undrain", Host: host, Issues: []fleet.Issue{{Check: fleet.CheckHolds,
+			Detail: fmt.Sprintf("drain %s of %s (journal %s) holds it, which this journal does not know; --theirs lifts it all the same", h.Drain, h.Who, h.Journal)}}}
+	}
+	got := facts.Holds
+	ours := s.Drain != "" && !s.Undone && (h == nil || h.Drain == s.Drain)
+	if ours && !s.Phase.Ended() {
+		// A driver that does not know yet would set the hold again.
+		if err := e.Ask(ctx, host, s.Drain, drain.AskStop{Reason: "undrain"}); err != nil && !theirs {
+			return facts.Holds, fmt.Errorf("undrain %s: %w", host, err)
+		}
+	}
+	if h != nil {
+		lift := Lift{Kind: fleet.DrainHold, Drain: h.Drain, Epoch: max(h.Epoch, s.Epoch), Theirs: theirs, Who: e.cfg.Actor.Name, Machine: facts.Machine}
+		answer, err := agent.LiftHold(ctx, lift)
+		if err != nil {
+			return facts.Holds, fmt.Errorf("undrain %s: %w", host, err)
+		}
+		got = answer.Holds
+	}
+	if ours || h != nil {
+		if err := e.undone(ctx, host, s, h, theirs); err != nil {
+			return got, err
+		}
+	}
+	if h != nil && !got.Any() {
+		if err := e.liftFlag(ctx, host, theirs); err != nil {
+			return got, fmt.Errorf("undrain %s: the host is free, its plane's flag is not: %w", host, err)
+		}
+	}
+	return got, nil
+}
+
+// undone records that the hold is lifted. Our own drain would be taken up again
+// if its journal did not know.
+func (e *Engine) undone(ctx context.Context, host fleet.HostID, s drain.State, h *fleet.Hold, theirs bool) error {
+	id := s.Drain
+	if h != nil {
+		id = h.Drain
+	}
+	if lost := e.recordIn(ctx, host, id, drain.RecUndrain{Theirs: theirs}); lost != "" && id == s.Drain {
+		return fmt.Errorf("undrain %s: the hold is lifted, and the journal does not know it (repeat it): %s", host, lost)
+	}
+	return nil
+}
