@@ -62,6 +62,8 @@ func actText(r wire.ActRequest) string {
 		return r.Command + " " + r.Key.String()
 	case wire.ActClean:
 		return r.Key.String() + " " + r.Identity
+	case wire.ActQuiet:
+		return fmt.Sprintf("%s %v at %s", r.Key, r.Gauges, r.URL)
 	}
 	return r.Key.String()
 }
@@ -70,7 +72,7 @@ func actText(r wire.ActRequest) string {
 // driver repeats the acts of the one before, and sees the host as it is by then.
 func sameAct(a, b wire.ActRequest) bool {
 	return a.Kind == b.Kind && a.Key == b.Key && a.Drain == b.Drain && a.Signal == b.Signal &&
-		a.Command == b.Command && a.Identity == b.Identity
+		a.Command == b.Command && a.Identity == b.Identity && a.URL == b.URL && slices.Equal(a.Gauges, b.Gauges)
 }
 
 // perform runs an act to its end and records that.
@@ -121,6 +123,8 @@ func (a *Agent) run(req wire.ActRequest, reply *wire.ActReply) (err error) {
 		return a.exec(a.life, req, reply)
 	case wire.ActClean:
 		return a.clean(a.life, req, reply)
+	case wire.ActQuiet:
+		return a.quiet(a.life, req, reply)
 	default:
 		return a.markMoved(req)
 	}
@@ -171,6 +175,8 @@ func (a *Agent) checkAct(req wire.ActRequest) error {
 		return a.checkExec(req)
 	case wire.ActClean:
 		return checkClean(req)
+	case wire.ActQuiet:
+		return checkQuiet(req)
 	case wire.ActMoved:
 		if req.Drain == "" {
 			return refuse(wire.CodeBadRequest, "only a drain moves a workload off")

@@ -197,7 +197,14 @@ type ActRequest struct {
 	Named    string        `json:"named,omitempty"`    // signal KILL: "plan" or the ask that named the workload
 
 	Command string        `json:"command,omitempty"` // exec: a name in the host's configuration
-	Timeout time.Duration `json:"timeout,omitempty"` // exec
+	Timeout time.Duration `json:"timeout,omitempty"` // exec, quiet: when it gives up
+
+	// quiet: the agent reads Prometheus text at URL, which must be http on the
+	// host's own loopback, and sums the gauges of these names over all labels.
+	// It ends well once the sum was zero at every reading for Window (zero: 5 s).
+	URL    string        `json:"url,omitempty"`
+	Gauges []string      `json:"gauges,omitempty"`
+	Window time.Duration `json:"window,omitempty"`
 
 	Identity string `json:"identity,omitempty"` // clean: Resource.Identity as observed
 }
@@ -211,6 +218,7 @@ const (
 	ActExec   ActKind = "exec"   // run a named command for a workload
 	ActClean  ActKind = "clean"  // remove a netns, detach a loop device, move a directory aside and remove it
 	ActMoved  ActKind = "moved"  // mark a workload as moved off an evacuating host
+	ActQuiet  ActKind = "quiet"  // wait until a serving workload has had no request in flight for a while
 )
 
 // ActState is how far an act is.
@@ -235,8 +243,24 @@ type ActReply struct {
 	Output   string       `json:"output,omitempty"` // exec: the last 4 KiB
 	Begun    time.Time    `json:"begun,omitzero"`
 	Finished time.Time    `json:"finished,omitzero"`
-	NotYet   time.Time    `json:"not_yet,omitzero"` // too_early: when it may be asked again
+	NotYet   time.Time    `json:"not_yet,omitzero"`   // too_early: when it may be asked again
+	Progress *Progress    `json:"progress,omitempty"` // quiet: the last reading, also while the act is begun
 }
+
+// Progress is what a quiet act has last read. Detail says the same in words.
+type Progress struct {
+	InFlight float64       `json:"in_flight"`         // the sum of the gauges; of no meaning where Unknown is set
+	Was      float64       `json:"was"`               // the highest sum read
+	Zero     time.Duration `json:"zero,omitempty"`    // for how long it has been zero
+	Unknown  string        `json:"unknown,omitempty"` // why the last reading says nothing
+	At       time.Time     `json:"at"`
+}
+
+// Reasons for which a quiet act ends without having seen quiet.
+const (
+	ReasonBusy    = "busy"    // requests were in flight to the end; args in_flight, was
+	ReasonUnknown = "unknown" // the gauges could not be read at the end; args error
+)
 
 // ProofRequest asks the agent to look anew and to sign what it finds.
 type ProofRequest struct {
