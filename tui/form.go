@@ -71,7 +71,11 @@ func (m *Model) askDrain(h fleet.HostID, r feed.Request, p drain.Plan) tea.Cmd {
 	}
 	for _, it := range p.Items {
 		if it.MayDie {
-			lines = append(lines, "MAY DIE: "+words.Key(it.Key)+" of "+words.Name(it.Owner)+", "+words.Text(it.Strategy))
+			text := "MAY DIE: " + words.Key(it.Key) + of(it.Owner)
+			if it.Class != fleet.Stuck {
+				text += ", if this does not end it in time"
+			}
+			lines = append(lines, text+": "+words.Text(it.Strategy))
 		}
 	}
 	for _, it := range p.Items {
@@ -101,8 +105,16 @@ func (m *Model) askDrain(h fleet.HostID, r feed.Request, p drain.Plan) tea.Cmd {
 	})
 }
 
+// of names an owner behind a name; who has none is not named.
+func of(owner string) string {
+	if owner == "" {
+		return ""
+	}
+	return " of " + words.Name(owner)
+}
+
 func planLine(it drain.PlanItem) string {
-	text := words.Key(it.Key) + " of " + words.Name(it.Owner) + " (" + words.Class(it.Class) + "): "
+	text := words.Key(it.Key) + of(it.Owner) + " (" + words.Class(it.Class) + "): "
 	if !it.Reason.IsZero() {
 		return text + "STAYS: " + words.Reason(it.Reason)
 	}

@@ -9,6 +9,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/exp/golden"
+
+	"ebb/fleet"
 )
 
 // sequence takes apart what tea.Sequence made, which is a type of its own.
@@ -47,14 +49,12 @@ var journeys = map[string]func(*console){
 // goHost puts the cursor of the fleet screen on a host.
 func (c *console) goHost(name string) {
 	c.t.Helper()
-	c.press("1", "home")
-	for range 40 {
-		if c.m.panes.all["fleet"].Host().Name() == name {
-			return
-		}
-		c.press("j")
+	c.press("1")
+	c.m.panes.all["fleet"].setHost(fleet.HostID("prod/" + name))
+	if got := c.m.panes.all["fleet"].Host().Name(); got != name {
+		c.t.Fatalf("%s is not on the fleet screen: the cursor is on %s", name, got)
 	}
-	c.t.Fatalf("%s is not on the fleet screen", name)
+	c.m.Screen()
 }
 
 // toBoardRow opens the board of gpu-041 with the cursor on a workload.

@@ -41,7 +41,9 @@ type Model struct {
 	gateGen int
 	note    note
 
-	ticking  bool
+	ticking  bool // a tick is under way
+	soon     bool // within a second
+	tickGen  int  // which; older ones are dropped
 	focus    []fleet.HostID
 	focusing bool
 }
@@ -99,7 +101,7 @@ type (
 		frame feed.Frame
 		next  <-chan struct{}
 	}
-	tickMsg    struct{}
+	tickMsg    struct{ gen int }
 	focusedMsg struct{}
 )
 
@@ -152,7 +154,10 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 		m.take(msg.frame)
 		return m.next(msg.next)
 	case tickMsg:
-		m.ticking = false
+		if msg.gen != m.tickGen {
+			return nil
+		}
+		return m.ticked()
 	case focusedMsg:
 		m.focusing = false
 	case tea.CursorPositionMsg:
@@ -194,26 +199,49 @@ func (m *Model) take(f feed.Frame) {
 	}
 }
 
+// idleTick is how often a page on which nothing counts is drawn anew, so that
+// the age of what feeds it is never far from the truth.
+const idleTick = 10 * time.Second
+
 // tick lets a second pass where something on the screen counts.
 func (m *Model) tick() tea.Cmd {
-	counts := m.have || m.over != nil || len(m.running) > 0
-	if m.ticking || !counts || m.width == 0 {
+	counts := m.over != nil || len(m.running) > 0 || m.panes.all[m.cur].Counting()
+	if m.width == 0 || m.ticking && (m.soon || !counts) {
 		return nil
 	}
-	if m.over == nil && len(m.running) == 0 && !m.panes.all[m.cur].Counting() && m.cur == keys.Log {
-		return nil // a page of the past stands still
+	m.ticking, m.soon = true, counts
+	m.tickGen++
+	ctx, wait, gen := m.ctx, idleTick, m.tickGen
+	if counts {
+		wait = time.Second - time.Duration(m.frame.Clock(m.env.Now()).Nanosecond())
 	}
-	m.ticking = true
-	ctx := m.ctx
-	clock := m.frame.Clock(m.env.Now())
-	wait := time.Second - time.Duration(clock.Nanosecond())
 	return func() tea.Msg {
 		if !pause(ctx, wait) {
 			return nil
 		}
-		return tickMsg{}
+		return tickMsg{gen}
 	}
 }
+
+// ticked reads the gate anew while it is looked at.
+func (m *Model) ticked() tea.Cmd {
+	m.ticking = false
+	if m.cur != keys.Gate || m.host == "" || m.over != nil {
+		return nil
+	}
+	_, at, ok := m.panes.gate.m.Gate()
+	busy := false
+	for j := range m.running {
+		busy = busy || j.verb == feed.Check || j.verb == feed.Verify || j.host == m.host
+	}
+	if !ok || busy || m.env.Now().Sub(at) < gateEvery {
+		return nil
+	}
+	return m.readGate(feed.Check, m.host)
+}
+
+// gateEvery is how often the gate is read while it is looked at.
+const gateEvery = 10 * time.Second
 
 // refocus tells which hosts are on the screen, one call at a time, so that the
 // last one told is the last one meant.

@@ -203,27 +203,37 @@ func TestQuitWaitsForTerminate(t *testing.T) {
 	}
 }
 
-// Whatever the size, the screen has it exactly.
+// Whatever the size, the screen has it exactly: on every screen, with dialogs on
+// top, with hostile names, and before anything is known.
 func TestEverySize(t *testing.T) {
-	frames := []feed.Frame{fixture(), {}, hostile()}
-	var names []string
-	for n := range journeys {
-		names = append(names, n)
+	var all []*console
+	add := func(c *console) { all = append(all, c) }
+	for _, lead := range journeys {
+		c := open(t, fixture(), 120, 36, nil)
+		lead(c)
+		add(c)
+		c = open(t, fixture(), 120, 36, nil)
+		lead(c)
+		c.frame(hostile())
+		add(c)
 	}
-	rapid.Check(t, func(rt *rapid.T) {
-		c := open(t, frames[rapid.IntRange(0, 1).Draw(rt, "frame")], 120, 36, nil)
-		if len(c.m.frame.Snapshot.Hosts) > 0 {
-			journeys[rapid.SampledFrom(names).Draw(rt, "screen")](c)
-		} else {
-			c.press(rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6", "7"}).Draw(rt, "key"))
-		}
-		w, h := rapid.IntRange(1, 220).Draw(rt, "w"), rapid.IntRange(1, 60).Draw(rt, "h")
+	for _, k := range []string{"1", "2", "3", "4", "5", "6", "7", ":", "/"} {
+		c := open(t, feed.Frame{}, 120, 36, nil)
+		c.press(k)
+		add(c)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c := rapid.SampledFrom(all).Draw(t, "console")
+		w, h := rapid.IntRange(1, 220).Draw(t, "w"), rapid.IntRange(1, 60).Draw(t, "h")
 		c.send(tea.WindowSizeMsg{Width: w, Height: h})
-		if rapid.Bool().Draw(rt, "hostile") {
-			c.frame(frames[2])
-		}
-		sized(rt, c.m.Screen(), w, h)
+		sized(t, c.m.Screen(), w, h)
 	})
+	for _, c := range all { // the sizes at which layouts change
+		for _, size := range [][2]int{{1, 1}, {20, 5}, {40, 12}, {59, 9}, {60, 10}, {99, 28}, {100, 28}, {199, 40}, {200, 40}, {220, 60}} {
+			c.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+			sized(t, c.m.Screen(), size[0], size[1])
+		}
+	}
 }
 
 type failer interface {

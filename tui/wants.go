@@ -94,13 +94,19 @@ func (m *Model) cordon(w feed.Want) tea.Cmd {
 	var cmds []tea.Cmd
 	for _, h := range w.Hosts {
 		cmds = append(cmds, m.start(job{verb: feed.Cordon, host: h}, func(ctx context.Context) (string, error) {
-			return verbs.Cordon(ctx, h, w.Text)
+			text, err := verbs.Cordon(ctx, h, w.Text)
+			return text + hidden(w), err
 		}))
 	}
-	if w.Hidden > 0 {
-		m.say(noteInfo, fmt.Sprintf("%d marked hosts that the filter hides were left alone", w.Hidden))
-	}
 	return tea.Batch(cmds...)
+}
+
+// hidden says which marked rows an act did not reach.
+func hidden(w feed.Want) string {
+	if w.Hidden == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d marked ones that the filter hides were left alone", w.Hidden)
 }
 
 // crowd finds a pool of which more than a quarter is meant, among several hosts.
@@ -212,9 +218,6 @@ func (m *Model) wantOfDrain(w feed.Want) tea.Cmd {
 		m.say(noteInfo, widget.Name(w.Host.Name())+" has no drain")
 		return nil
 	}
-	if w.Hidden > 0 {
-		defer func() { m.say(noteInfo, fmt.Sprintf("%d marked ones that the filter hides were left alone", w.Hidden)) }()
-	}
 	j := job{verb: w.Verb, host: w.Host, key: w.Key}
 	switch w.Verb {
 	case feed.Extend:
@@ -242,6 +245,7 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 	if len(w.Keys) > 1 {
 		who = fmt.Sprintf("%d workloads", len(w.Keys))
 	}
+	rest := hidden(w)
 	each := func(body func(fleet.Key) drain.Body) []drain.Body {
 		var out []drain.Body
 		for _, k := range w.Keys {
@@ -257,21 +261,21 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 				m.say(noteBad, "not a duration: "+words.Text(text)+" (15m, 1h)")
 				return nil
 			}
-			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskMoreTime{Key: k, By: d} }), words.Duration(d)+" more for "+who)
+			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskMoreTime{Key: k, By: d} }), words.Duration(d)+" more for "+who+rest)
 		})
 	case feed.Hold:
 		m.line = m.input("why leave "+who+" alone", "", func(m *Model, text string) tea.Cmd {
-			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskHold{Key: k, Reason: text} }), who+" is left alone until retry")
+			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskHold{Key: k, Reason: text} }), who+" is left alone until retry"+rest)
 		})
 	case feed.Keep:
 		m.line = m.input("why may "+who+" stay", "", func(m *Model, text string) tea.Cmd {
-			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskKeep{Key: k, Reason: text} }), who+" may stay; the gate will name it")
+			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskKeep{Key: k, Reason: text} }), who+" may stay; the gate will name it"+rest)
 		})
 	case feed.Retry:
 		if len(w.Keys) == 0 {
 			return m.askFor(j, []drain.Body{drain.AskRetry{}}, "the drain goes on")
 		}
-		return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskRetry{Key: k} }), who+" is taken up again")
+		return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskRetry{Key: k} }), who+" is taken up again"+rest)
 	case feed.Reclass:
 		return m.wantClass(j, who, each)
 	default:

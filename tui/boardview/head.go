@@ -91,7 +91,11 @@ func (d *drawing) numbers(width int) string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
 	c := d.state.Count()
 	parts := []string{d.ends()}
-	parts = append(parts, fmt.Sprintf("%d of %d left", c.Left, c.Total))
+	if d.state.First {
+		parts = append(parts, fmt.Sprintf("%d of %d left", c.Left, c.Total))
+	} else {
+		parts = append(parts, s.Dim.Render("not counted yet"))
+	}
 	if c.NeedsYou > 0 {
 		verb := "need you"
 		if c.NeedsYou == 1 {

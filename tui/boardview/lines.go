@@ -56,6 +56,9 @@ func (d *drawing) lines() []line {
 	case !d.known:
 	case d.state != nil:
 		d.drainLines()
+		if !d.state.First && !d.state.Phase.Ended() { // nothing was counted yet
+			d.previewLines()
+		}
 	default:
 		d.previewLines()
 	}

@@ -246,7 +246,7 @@ func (m Model) head(width int) []string {
 		right += s.Dim.Render("   " + pos)
 	}
 	left := " " + strings.Join(parts, "   ")
-	if lipgloss.Width(left)+lipgloss.Width(right)+3 > width && m.table.Filter().Empty() {
+	if lipgloss.Width(left)+lipgloss.Width(right)+3 > width && m.table.Filter().Empty() && m.order == byAttention {
 		right = ""
 	}
 	return []string{widget.Sides(left, right+" ", width), widget.Rule(width, th)}

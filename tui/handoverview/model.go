@@ -247,7 +247,11 @@ func (m Model) ofDrain(v fleet.HostView, s drain.State, clock time.Time) []row {
 		case it.End == drain.Lost:
 			add("lost/"+k.String(), words.Key(k)+" "+words.Doing(it, false))
 		case it.Open() && drain.NeedsPerson(it.Reason.Code):
-			add(k.String(), words.Key(k)+" of "+words.Name(it.Owner)+": "+words.Doing(it, false))
+			name := words.Key(k)
+			if it.Owner != "" {
+				name += " of " + words.Name(it.Owner)
+			}
+			add(k.String(), name+": "+words.Doing(it, false))
 		}
 		if it.Open() && !it.NoticeAt.IsZero() {
 			due := words.DueOf(it, s, m.frame.Policy, clock)
@@ -286,7 +290,7 @@ func (m Model) View(width, height int) string {
 		text = s.State(themes.NeedsYou).Render(fmt.Sprintf("%s %d to look at", g.NeedsYou, n[secNeeds]))
 	}
 	left := " " + s.Title.Render("handover") + "   " + text + fmt.Sprintf("   %d drains   %d held", n[secDrains], n[secHolds])
-	head := []string{widget.Sides(left, s.Dim.Render("reads for "+widget.Name(m.frame.Config.Operator)+" "), width), widget.Rule(width, th)}
+	head := []string{widget.Sides(left, s.Dim.Render("on shift: "+widget.Name(m.frame.Config.Operator)+" "), width), widget.Rule(width, th)}
 	if height < 6 {
 		head = nil
 	}

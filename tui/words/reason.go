@@ -137,7 +137,7 @@ func waitsForHost(r fleet.Reason) (string, bool) {
 	case drain.WaitUnknown:
 		return join(": ", "not known", Text(a("detail"))), true
 	case drain.WaitCordon:
-		return join(": ", "the cordon is not proved", Text(a("state")), Text(a("detail"))), true
+		return join(": ", cordonWaits(fleet.CordonState(a("state"))), Text(a("detail"))), true
 	case drain.WaitProbe:
 		return join(": ", "probe "+Name(a("probe"))+" did not answer", Text(a("detail"))), true
 	case drain.WaitUnreachable:
@@ -163,6 +163,23 @@ func waitsForHost(r fleet.Reason) (string, bool) {
 		return "its driver ended before it could begin", true
 	}
 	return "", false
+}
+
+// cordonWaits says what a drain that has to be cordoned first waits for.
+func cordonWaits(s fleet.CordonState) string {
+	switch s {
+	case fleet.Uncordoned:
+		return "the cordon has not taken"
+	case fleet.Cordoning:
+		return "the cordon is being proved: a scheduler may still act on an old view"
+	case fleet.HostOnly:
+		return "the plane does not know of the cordon: told again"
+	case fleet.PlaneOnly:
+		return "the host does not know of the cordon: told again"
+	case fleet.Cordoned:
+		return "cordoned; the drain hold is awaited"
+	}
+	return "the cordon: " + Name(string(s))
 }
 
 func retry(at string) string {
