@@ -97,6 +97,12 @@ func Act(a drain.Act) string {
 	case drain.ActFlip:
 		return join(" to ", "move the claim of "+Key(a.Key), strings.TrimPrefix(on, " on "))
 	}
+	switch a.Kind { // beside the engine, or on the source's agent
+	case "lever":
+		return join(" of ", "lever: "+Step(a.Step), Key(a.Key)) + on
+	case "quiet":
+		return "wait until nothing is in flight for " + Key(a.Key)
+	}
 	return Name(string(a.Kind)) + " " + Key(a.Key) + on
 }
 

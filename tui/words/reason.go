@@ -1,6 +1,7 @@
 package words
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -38,7 +39,10 @@ func reason(r fleet.Reason) (text string, ok bool) {
 	if text, ok := waitsForPerson(r); ok {
 		return text, true
 	}
-	return waitsForHost(r)
+	if text, ok := waitsForHost(r); ok {
+		return text, true
+	}
+	return lever(r)
 }
 
 // waitsForItself are reasons that time or the next step will end.
@@ -131,7 +135,7 @@ func waitsForHost(r fleet.Reason) (string, bool) {
 	case drain.WaitFailed:
 		text := "failed" // an agent answers with this code too, without a step
 		if a("step") != "" {
-			text = Step(drain.Step(a("step"))) + " failed"
+			text = stepOf(a("step")) + " failed"
 		}
 		return join(": ", text, Text(a("detail")), Text(a("error"))) + retry(a("retry")), true
 	case drain.WaitUnknown:
@@ -163,6 +167,14 @@ func waitsForHost(r fleet.Reason) (string, bool) {
 		return "its driver ended before it could begin", true
 	}
 	return "", false
+}
+
+// stepOf is the word of a step that stands as text in a reason.
+func stepOf(s string) string {
+	if s == "" {
+		return ""
+	}
+	return Step(drain.Step(s))
 }
 
 // cordonWaits says what a drain that has to be cordoned first waits for.
@@ -217,6 +229,12 @@ func Brief(r fleet.Reason) string {
 		return "its owner, or you"
 	case drain.WaitNotPlanned:
 		return "not in the plan"
+	case "running", "lever_waits", "lever":
+		return cmp.Or(join(" ", stepOf(a("step")), Text(a("detail"))), Reason(r))
+	case "rolled_back":
+		return "rolled back"
+	case "in_flight":
+		return "in flight " + Text(a("detail"))
 	}
 	return Reason(r)
 }

@@ -83,6 +83,9 @@ func Step(s drain.Step) string {
 	case drain.StepMissing:
 		return "gone, being judged"
 	}
+	if w, ok := moveSteps[string(s)]; ok {
+		return w
+	}
 	return Name(string(s))
 }
 
@@ -99,6 +102,10 @@ func Result(r drain.Result) string {
 		return "interrupted, will be observed again"
 	case drain.NotDone:
 		return "did not begin"
+	case "running":
+		return "goes on"
+	case "wait":
+		return "can't begin yet"
 	}
 	return Name(string(r))
 }

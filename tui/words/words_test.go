@@ -56,8 +56,8 @@ func TestEveryReasonHasASentence(t *testing.T) {
 	for _, code := range append(constants(t, "drain/reason.go", "Wait", ""), "issue", "driver_ended") {
 		for _, r := range []fleet.Reason{{Code: code}, {Code: code, Args: map[string]string{
 			"at": "2026-11-29T14:31:00Z", "until": "2026-11-29T14:31:00Z", "term": "2026-11-29T14:31:00Z", "target": "gpu-044",
-			"detail": "no answer", "why": "full", "by": "mira", "class": "durable", "what": "start", "needs": "11m45s", "has": "3m",
-			"step": "start",
+			"detail": "no answer", "why": "full", "by": "mira", "class": "durable", "needs": "11m45s", "has": "3m",
+			"step": "start", "lever": "vm", "what": "memory", "wants": "64", "host": "gpu-044",
 		}}} {
 			text, ok := reason(r)
 			if !ok || text == "" || text == code && len(r.Args) > 0 || strings.Contains(text, "_") {
