@@ -21,7 +21,12 @@ import (
 	"ebb/probes/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asServer) != "" {
+		os.Exit(serveAnswers(os.Args[1:]))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	testMachine = "5b1c0e4a9d7f4c2f8f4b7a8e9d0c1b2a"
