@@ -1,0 +1,200 @@
+package engine_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ebb/drain"
+	"ebb/fleet"
+)
+
+// Time in which nobody drives consumes no grace.
+func TestBlindTimeConsumesNoGrace(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.add("old", fleet.Stuck, stubborn)
+		e := w.engine(ann)
+		id := start(t, e, 3*time.Hour)
+		d := beside(t, e, nil)
+		w.until(e, func(s drain.State) bool { return !s.Items[vm("old")].TermAt.IsZero() })
+		time.Sleep(time.Minute)
+		d.stop()
+		_, _ = d.end()
+		before := w.until(e, func(s drain.State) bool { return s.Driver == "" })
+		time.Sleep(8 * time.Minute)
+		// An ask in the gap, or one that takes the drain up again, is no sign of a driver.
+		now, _ := w.log.Now(t.Context())
+		if err := e.Ask(t.Context(), source, id, drain.AskExtend{Until: now.Add(3 * time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		next := w.engine(bob)
+		d = beside(t, next, nil)
+		s := w.until(e, func(s drain.State) bool { return s.Driver == bob.Console })
+		moved := s.Items[vm("old")].TermAt.Sub(before.Items[vm("old")].TermAt)
+		if moved < 8*time.Minute || moved > 8*time.Minute+5*time.Second {
+			t.Errorf("the grace moved by %v", moved)
+		}
+		if s, err := d.end(); err != nil || s.Phase != drain.Empty {
+			t.Errorf("%v, %s", err, s.Phase)
+		}
+		w.held()
+	})
+}
+
+// After a gap of more than ten minutes nothing is done until a person says so;
+// one who has said so after the gap is not asked again.
+func TestLongGapWaitsForAPerson(t *testing.T) {
+	for _, said := range []bool{false, true} {
+		play(t, func(t *testing.T, w *world) {
+			w.add("old", fleet.Stuck, stubborn)
+			e := w.engine(ann)
+			id := start(t, e, 5*time.Hour)
+			d := beside(t, e, nil)
+			w.until(e, func(s drain.State) bool { return !s.Items[vm("old")].TermAt.IsZero() })
+			d.stop()
+			_, _ = d.end()
+			acts := len(w.boxes[source].ran)
+			time.Sleep(11 * time.Minute)
+			if said {
+				_ = e.Ask(t.Context(), source, id, drain.AskRetry{})
+			}
+			d = beside(t, w.engine(bob), nil)
+			w.until(e, func(s drain.State) bool { return s.Driver == bob.Console })
+			time.Sleep(30 * time.Minute)
+			if waits := len(w.boxes[source].ran) == acts; waits == said {
+				t.Errorf("a person had said so: %v; it waits: %v", said, waits)
+			}
+			_ = e.Ask(t.Context(), source, id, drain.AskRetry{})
+			if s, err := d.end(); err != nil || s.Phase != drain.Empty {
+				t.Errorf("%v, %s", err, s.Phase)
+			}
+			w.held()
+		})
+	}
+}
+
+// A hold that somebody lifted in mid-drain is set again by no driver, also not
+// by one that has just begun; a person can have it set again.
+func TestLiftedHoldStaysLifted(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.add("old", fleet.Stuck, stubborn)
+		e := w.engine(ann)
+		id := start(t, e, 5*time.Hour)
+		d := beside(t, e, nil)
+		w.phase(e, drain.Draining)
+		b := w.boxes[source]
+		b.mu.Lock()
+		b.holds.Drain = nil
+		acts := len(b.ran)
+		b.mu.Unlock()
+		w.until(e, func(s drain.State) bool { return s.Waiting.Code == drain.WaitHold })
+		d.stop()
+		_, _ = d.end()
+		d = beside(t, w.engine(bob), nil)
+		time.Sleep(5 * time.Minute)
+		b.mu.Lock()
+		if b.holds.Drain != nil || len(b.ran) != acts {
+			t.Errorf("set again: %+v, acts %v", b.holds.Drain, b.ran)
+		}
+		if b.epochs[id] != 2 {
+			t.Errorf("the host has seen epoch %d", b.epochs[id])
+		}
+		b.mu.Unlock()
+		if err := e.Ask(t.Context(), source, id, drain.AskRetry{}); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := d.end(); err != nil || s.Phase != drain.Empty {
+			t.Fatalf("%v, %s, waiting %v", err, s.Phase, s.Waiting)
+		}
+		w.held()
+	})
+}
+
+// What an operator says between a decision and its intents is taken into
+// account: the decision is void.
+func TestAskInMidPass(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.add("old", fleet.Stuck, stubborn)
+		w.add("older", fleet.Stuck, stubborn)
+		e := w.engine(ann)
+		id := start(t, e, 5*time.Hour)
+		var once sync.Once
+		other := w.open()
+		w.hand(func(call string) {
+			if call != "journal append drive.intent" {
+				return
+			}
+			s, _ := e.State(t.Context(), source)
+			if s.Phase != drain.Draining {
+				return
+			}
+			once.Do(func() {
+				w.hand(nil)
+				ev, _ := drain.NewEvent(source, "hold-it", id, 0, bob, drain.AskHold{Key: vm("old"), Reason: "mine"})
+				if _, err := other.Append(t.Context(), drain.Batch{Stream: string(source), Events: []drain.Event{ev}}); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+		d := beside(t, e, nil)
+		w.until(e, func(s drain.State) bool { return s.Items[vm("older")].End == drain.LeftHost })
+		for act := range w.boxes[source].ran {
+			if !strings.Contains(act, "/older/") {
+				t.Errorf("act %s on what was to be left alone", act)
+			}
+		}
+		for _, ev := range w.events() {
+			if b, err := ev.Decode(); err == nil {
+				if in, ok := b.(drain.DriveIntent); ok && in.Act.Key == vm("old") {
+					t.Errorf("intent %s after the word to leave it alone", in.Act.ID)
+				}
+			}
+		}
+		d.stop()
+		_, _ = d.end()
+		w.held()
+	})
+}
+
+// A step of this machine's clock is not visible to synctest; that the driver
+// counts by the journal's clock is: it may be an hour away from ours.
+func TestJournalClockCounts(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.add("db", fleet.Durable)
+		e := w.engine(ann)
+		start(t, e, 10*time.Minute)
+		began := time.Now()
+		s := drive(t, e)
+		if s.Phase != drain.DeadlineReached || time.Since(began).Round(time.Minute) != 10*time.Minute {
+			t.Errorf("phase %s after %v", s.Phase, time.Since(began))
+		}
+	})
+}
+
+// Whoever undrains while a driver runs ends it, and the hold stays lifted.
+func TestUndrainEndsTheDriver(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.add("db", fleet.Durable)
+		e := w.engine(ann)
+		start(t, e, time.Hour)
+		d := beside(t, e, nil)
+		time.Sleep(3 * time.Second) // it is still cordoning
+		left, err := w.engine(bob).Undrain(t.Context(), source, false)
+		if err != nil || left.Drain != nil || left.Cordon == nil {
+			t.Fatalf("%v, left %+v", err, left)
+		}
+		if _, err := d.end(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		b := w.boxes[source]
+		if b.holds.Drain != nil || b.holds.Cordon == nil || !w.plane.flags[source].Set {
+			t.Errorf("holds %+v, flag %+v", b.holds, w.plane.flags[source])
+		}
+		// A new drain is a new one.
+		if id := start(t, e, time.Hour); id == d.s.Drain {
+			t.Error("the lifted drain was taken up again")
+		}
+	})
+}
