@@ -264,7 +264,9 @@ func (m *Model) retheme(dark bool) {
 	if err != nil || th.Name == m.env.Theme.Name {
 		return
 	}
-	m.rebuild(m.opt.Theme, dark)
+	if err := m.rebuild(m.opt.Theme, dark); err != nil {
+		m.say(noteBad, err.Error())
+	}
 }
 
 // rebuild draws everything anew with another theme.

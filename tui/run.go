@@ -48,9 +48,6 @@ func (o Options) defaults() Options {
 func (o Options) theme(dark bool) (themes.Theme, error) {
 	name := o.Theme
 	if name == "" {
-		name = o.Getenv("EBB_THEME")
-	}
-	if name == "" || o.Getenv("NO_COLOR") != "" && o.Theme == "" {
 		name = themes.Detect(o.Getenv, dark)
 	}
 	th, err := themes.Load(name)

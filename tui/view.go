@@ -59,7 +59,7 @@ func (m *Model) body(w, h int) string {
 // shown is.
 func (m *Model) head(w int, now time.Time) string {
 	s := m.env.Theme.Styles
-	left := " " + s.Title.Render("ebb") + "  " + s.Dim.Render(m.crumbs())
+	left := " " + s.Title.Render("ebb") + "  " + s.Dim.Render(m.crumbs(w < 60))
 	if m.frame.Config.ReadOnly {
 		left += "  " + s.Warn.Render("READ-ONLY")
 	}
@@ -76,7 +76,7 @@ func (m *Model) head(w int, now time.Time) string {
 }
 
 // crumbs say where one is: the screen, the host, and what lies on top.
-func (m *Model) crumbs() string {
+func (m *Model) crumbs(short bool) string {
 	sep := " > "
 	if !m.env.Theme.Glyphs.ASCII {
 		sep = " › "
@@ -87,6 +87,9 @@ func (m *Model) crumbs() string {
 			parts = append(parts, widget.Name(h.Plane()), plain(widget.Name(h.Name()), m.env.Theme.Glyphs))
 		}
 		parts = append(parts, string(m.cur))
+	}
+	if short { // where one is, and not the way there
+		parts = parts[max(0, len(parts)-2):]
 	}
 	return strings.Join(parts, sep)
 }

@@ -160,6 +160,9 @@ func (d *drawing) short(width int) string {
 		return widget.Fit(text+"   "+s.Dim.Render("no drain"), width)
 	}
 	c := d.state.Count()
+	if width < 64 {
+		return widget.Fit(d.shortest(c), width)
+	}
 	if left := d.state.Deadline.Sub(d.clock); !d.state.Phase.Ended() {
 		text += "   " + widget.Left(left) + s.Dim.Render(" ("+words.HM(d.state.Deadline)+")")
 	}
@@ -173,6 +176,27 @@ func (d *drawing) short(width int) string {
 		lost = s.State(themes.Lost)
 	}
 	return widget.Fit(text+lost.Render(fmt.Sprintf("   lost %d", c.Lost)), width)
+}
+
+// shortest keeps to signs and numbers: what needs somebody, how long there is,
+// what is left.
+func (d *drawing) shortest(c drain.Counts) string {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	role, word := words.State(d.view, d.state)
+	text := " " + s.Title.Render(widget.Name(d.host.Name())) + " " + s.State(role).Render(g.State(role))
+	if d.state.Phase != drain.Draining {
+		text += " " + s.State(role).Render(word)
+	}
+	if c.NeedsYou > 0 {
+		text += "  " + s.State(themes.NeedsYou).Render(fmt.Sprintf("%s %d", g.NeedsYou, c.NeedsYou))
+	}
+	if c.Lost > 0 {
+		text += "  " + s.State(themes.Lost).Render(fmt.Sprintf("%s %d", g.Lost, c.Lost))
+	}
+	if !d.state.Phase.Ended() {
+		text += "  " + widget.Left(d.state.Deadline.Sub(d.clock))
+	}
+	return text + fmt.Sprintf("  %d/%d left", c.Left, c.Total)
 }
 
 // warning is the one line that says why what is shown can't be relied on, or why

@@ -26,7 +26,7 @@ import (
 )
 
 // The sections, in the order in which they are read.
-var sections = []string{"needs somebody", "drains", "next hours", "holds", "notices sent", "last words"}
+var sections = [6]string{"needs somebody", "drains", "next hours", "holds", "notices sent", "last words"}
 
 const (
 	secNeeds = iota
@@ -57,13 +57,14 @@ type Model struct {
 	env   feed.Env
 	frame feed.Frame
 	table *widget.Table[row]
+	count [6]int // lines of each section
 }
 
 var columns = []widget.Column{
 	{Min: 8, Weight: 1, Max: 20},
 	{Min: 7, Right: true, Priority: 1},
 	{Min: 6, Weight: 1, Max: 14, Priority: 2},
-	{Min: 12, Weight: 8},
+	{Min: 12, Weight: 20},
 }
 
 // New makes the screen.
@@ -94,7 +95,12 @@ func New(env feed.Env) Model {
 // SetFrame takes the latest state of everything.
 func (m Model) SetFrame(f feed.Frame) Model {
 	m.frame = f
-	m.table.SetRows(m.rows())
+	rows := m.rows()
+	m.table.SetRows(rows)
+	m.count = [6]int{}
+	for _, r := range rows {
+		m.count[r.section]++
+	}
 	return m
 }
 
@@ -154,6 +160,9 @@ func (m Model) rows() []row {
 		out = append(out, m.ofHost(v, has, now)...)
 	}
 	for _, e := range m.frame.Events {
+		if e.Kind != (drain.AskHandover{}).Kind() {
+			continue
+		}
 		b, err := e.Decode()
 		if h, ok := b.(drain.AskHandover); err == nil && ok {
 			id := fleet.HostID(e.Stream)
@@ -281,10 +290,7 @@ func (m Model) View(width, height int) string {
 	}
 	th := m.env.Theme
 	s, g := th.Styles, th.Glyphs
-	n := make([]int, len(sections))
-	for _, r := range m.rows() {
-		n[r.section]++
-	}
+	n := m.count
 	text := s.Ok.Render(g.Check + " nothing needs you")
 	if n[secNeeds] > 0 {
 		text = s.State(themes.NeedsYou).Render(fmt.Sprintf("%s %d to look at", g.NeedsYou, n[secNeeds]))
