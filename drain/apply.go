@@ -103,6 +103,7 @@ func applyStart(s State, e Event, a AskStart) (State, error) {
 	if same {
 		fresh.Round = s.Round + 1
 	}
+	fresh.Items = carried(s)
 	return skip(fresh, e), nil
 }
 
@@ -125,6 +126,25 @@ func restart(s State, e Event, a AskStart) State {
 		}
 	}
 	return s
+}
+
+// carried are the workloads that a drain whose hold was lifted left in the middle
+// of a move: whoever drains the host next must not begin with a paused workload
+// of which it knows nothing.
+func carried(s State) map[fleet.Key]Item {
+	var m map[fleet.Key]Item
+	for k, it := range s.Items {
+		if it.Open() && it.Move.Underway() {
+			it.calm()
+			for id, a := range s.Open {
+				if a.Key == k && a.Op == OpDo && it.Move.Asked == "" {
+					it.Move.Asked = id // nobody will write its outcome into this drain
+				}
+			}
+			m = set(m, k, it)
+		}
+	}
+	return m
 }
 
 func named(keys []fleet.Key) map[fleet.Key]bool {
@@ -217,9 +237,24 @@ func applyPhase(s State, e Event, b DrivePhase) (State, error) {
 	s.Issues, s.Waiting, s.Seen = slices.Clone(b.Issues), b.Reason, b.Seen
 	if b.Phase != s.Phase {
 		s.Phase, s.Since = b.Phase, e.At
+		if ending {
+			s = triesAnew(s)
+		}
 	}
 	s.Proved = s.Proved || s.Phase == Draining
 	return s, nil
+}
+
+// triesAnew counts failures of moves anew: what has to be rolled back or finished
+// when a drain ends is tried at once, and a few times.
+func triesAnew(s State) State {
+	var keys []fleet.Key
+	for k, it := range s.Items {
+		if it.Open() && it.Move.Underway() {
+			keys = append(keys, k)
+		}
+	}
+	return changeAll(s, keys, func(it *Item) { it.Fails, it.RetryAt = 0, time.Time{} })
 }
 
 // usable reports whether a key can name something in a state: it has a kind

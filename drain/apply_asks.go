@@ -26,6 +26,7 @@ func applyAsk(s State, e Event, body Body) (State, error) {
 	case AskStop:
 		if s.Phase != Stopped {
 			s.Phase, s.Since = Stopped, e.At
+			s = triesAnew(s)
 		}
 		return s, nil
 	case AskRetry:
@@ -180,6 +181,7 @@ func (it *Item) asked(e Event, body Body) {
 func (it *Item) retried() {
 	held := it.Held || it.Keep
 	it.Held, it.Keep, it.RetryAt, it.Fails, it.Reason = false, false, time.Time{}, 0, fleet.Reason{}
+	it.Move.Rounds, it.Move.Failed, it.Move.Result = 0, "", ""
 	switch {
 	case held:
 		it.calm()

@@ -128,7 +128,7 @@ func reincarnate(old Item, f Found, at time.Time, late bool) Item {
 		it.Reason = old.Reason
 	}
 	if old.Open() {
-		it.StartedAt, it.HealthyAt, it.FlippedAt = old.StartedAt, old.HealthyAt, old.FlippedAt
+		it.StartedAt, it.HealthyAt, it.FlippedAt, it.Move = old.StartedAt, old.HealthyAt, old.FlippedAt, old.Move
 		it.Target, it.FirstAct, it.Overdue = old.Target, old.FirstAct, old.Overdue
 		if it.Replaced() && it.ClassBy == "" {
 			it.Class, it.Rule, it.Budget = old.Class, old.Rule, old.Budget
@@ -146,23 +146,30 @@ func applyIntent(s State, e Event, b DriveIntent) (State, error) {
 		return s, illegal("an act without an id")
 	case open:
 		return s, illegal("act %s begun twice", a.ID)
-	case s.Phase == Stopped:
+	case s.Phase == Stopped && a.Op == "":
 		return s, illegal("act %s begun in a stopped drain", a.ID)
 	case a.Kind == ActCordon:
 		s.Open, s.Seen = set(s.Open, a.ID, a), time.Time{}
 		return s, nil
 	case !known || !it.Open():
 		return s, illegal("act %s on something that is not there", a.ID)
+	case a.Op != "" && len(it.Move.Steps) == 0 && len(a.Steps) == 0 && (a.Op != OpDo || s.Phase == Stopped) && a.Of == "":
+		return s, illegal("act %s: there is no move", a.ID)
+	case a.moves(it) && it.Move.legal(a, s.Phase) != nil:
+		return s, it.Move.legal(a, s.Phase)
 	case a.Signal == "KILL" && !killable(it, a):
 		return s, illegal("act %s: KILL without notice, TERM, grace, TERM or record, or of what nobody named", a.ID)
 	}
 	s.Open, s.Seen = set(s.Open, a.ID, a), time.Time{}
 	return change(s, a.Key, func(it *Item) {
 		it.Step = a.Step
-		it.Tries = set(it.Tries, a.Step, it.Tries[a.Step]+1)
+		it.Tries = set(it.Tries, a.tag(), it.Tries[a.tag()]+1)
 		it.FirstAct = first(it.FirstAct, e.At)
-		if a.Target != "" {
+		if a.Target != "" && a.Target != s.Host {
 			it.Target = a.Target
+		}
+		if a.moves(*it) {
+			it.Move = it.Move.begin(a, *it, e.At)
 		}
 	}), nil
 }
@@ -198,6 +205,10 @@ func applyOutcome(s State, e Event, b DriveOutcome) (State, error) {
 		if !it.meant(act) {
 			return
 		}
+		if act.Op != "" {
+			it.leverAnswered(act, b, e.At)
+			return
+		}
 		if b.Result == Done {
 			it.succeeded(act, e.At)
 			return
@@ -216,6 +227,9 @@ func (it *Item) meant(a Act) bool {
 	case StepStart, StepHealth, StepFlip:
 		return true
 	}
+	if a.Op != "" {
+		return true
+	}
 	return len(a.Runs) == 0 || it.Run.IsZero() || slices.Contains(a.Runs, it.Run)
 }
 
@@ -231,8 +245,12 @@ func (it *Item) succeeded(a Act, at time.Time) {
 		it.StartedAt = at
 	case StepHealth:
 		it.HealthyAt = at
-	case StepFlip:
+	case StepFlip, StepRepoint:
 		it.FlippedAt = at
+	case StepUnready:
+		it.UnreadyAt = at
+	case StepQuiesce:
+		it.QuietAt = at
 	case StepTerm: // one before the notice was only a polite question
 		if it.TermAt.IsZero() || it.TermAt.Before(it.NoticeAt) {
 			it.TermAt = at

@@ -60,6 +60,7 @@ func (w *world) dump() string {
 		it := w.s.Items[k]
 		fmt.Fprintf(&b, "  %s %s %s step %s end %s/%s reason %v\n", k, it.Class, it.Verdict, it.Step, it.End, it.EndBy, it.Reason)
 	}
+	b.WriteString(w.dumpSites())
 	for _, e := range w.log[max(0, len(w.log)-15):] {
 		fmt.Fprintf(&b, "  #%d %s %s %s\n", e.Num, e.At.Sub(noon), e.Kind, e.Body)
 	}

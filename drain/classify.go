@@ -20,7 +20,7 @@ func Classify(f fleet.Finding, host fleet.Host, p Policy) Found {
 		w := f.Workload
 		found.Run, found.Runs = w.Run, w.Runs
 		found.Start, found.Health, found.Stop = w.Start, w.Health, w.Stop
-		found.Declared, found.Phase, found.Expires = w.Declared, w.Phase, w.Expires
+		found.Declared, found.Phase, found.Expires, found.Needs = w.Declared, w.Phase, w.Expires, w.Needs
 	case f.Process != nil:
 		found.Run, found.Runs = f.Process.Run, []fleet.Run{f.Process.Run}
 	}
@@ -28,7 +28,9 @@ func Classify(f fleet.Finding, host fleet.Host, p Policy) Found {
 		found.Expires = f.Claim.Expires
 	}
 	var budget fleet.Budget
-	found.Class, found.Rule, budget = classOf(f, subject, p)
+	var rule fleet.ClassRule
+	found.Class, found.Rule, rule = classOf(f, subject, p)
+	budget, found.Lever, found.InFlight, found.Readiness = rule.Budget, rule.Lever, rule.InFlight, rule.Readiness
 	found.Budget = withDefaults(budget, p.Defaults[found.Class])
 	if f.Workload != nil && f.Workload.Grace > found.Budget.Grace {
 		found.Budget.Grace = f.Workload.Grace
@@ -36,22 +38,22 @@ func Classify(f fleet.Finding, host fleet.Host, p Policy) Found {
 	return found
 }
 
-func classOf(f fleet.Finding, s subject, p Policy) (fleet.Class, string, fleet.Budget) {
+func classOf(f fleet.Finding, s subject, p Policy) (fleet.Class, string, fleet.ClassRule) {
 	if f.Verdict == fleet.Orphan || f.Verdict == fleet.Unattributed {
-		return fleet.Unclassified, "", fleet.Budget{}
+		return fleet.Unclassified, "", fleet.ClassRule{}
 	}
 	for _, r := range p.Rules {
 		if !r.Keep && matches(r.Match, s) {
-			return r.Class, ruleName(r), r.Budget
+			return r.Class, ruleName(r), r
 		}
 	}
 	if f.Claim != nil && f.Claim.Class.Valid() {
-		return f.Claim.Class, "plane " + s.plane, fleet.Budget{}
+		return f.Claim.Class, "plane " + s.plane, fleet.ClassRule{}
 	}
 	if f.Workload != nil && f.Workload.Class.Valid() {
-		return f.Workload.Class, "host rule " + f.Workload.Rule, fleet.Budget{}
+		return f.Workload.Class, "host rule " + f.Workload.Rule, fleet.ClassRule{}
 	}
-	return fleet.Unclassified, "", fleet.Budget{}
+	return fleet.Unclassified, "", fleet.ClassRule{}
 }
 
 // Keeps reports whether a rule of the fleet lets the finding stay.

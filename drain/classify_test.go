@@ -124,7 +124,7 @@ func TestPlan(t *testing.T) {
 		"e2": {"", 45*time.Minute - w.p.Margin, true},
 		"s1": {"", 20 * time.Minute, true},
 		"s2": {"", 20 * time.Minute, true},
-		"s3": {WaitNoTarget, 0, true},
+		"s3": {"", 40 * time.Minute, true}, // when one of the two that go there has gone
 		"s4": {WaitNoCommand, 0, false},
 		"k1": {"", 11*time.Minute + 30*time.Second, true},
 		"k2": {WaitNoStrategy, 0, false},
@@ -198,10 +198,14 @@ func TestPlace(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			d := &decider{p: DefaultPolicy(), inbound: c.inbound, v: View{Targets: c.targets,
+			inbound := map[fleet.HostID][]Found{}
+			for id, n := range c.inbound {
+				inbound[id] = make([]Found, n)
+			}
+			d := &decider{p: DefaultPolicy(), inbound: inbound, v: View{Targets: c.targets,
 				Source: fleet.HostView{Host: fleet.Host{ID: "prod/h1", Labels: map[string]string{"pool": "a"}}}}}
 			got, why := d.place(Item{Target: c.tried})
-			if got != c.want || !strings.Contains(why, c.why) {
+			if got != c.want || !strings.Contains(why.Args["why"], c.why) {
 				t.Fatalf("%q %q", got, why)
 			}
 		})

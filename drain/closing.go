@@ -10,6 +10,9 @@ import (
 
 // blocking reports whether an item keeps the host from being looked at as empty.
 func (d *decider) blocking(it Item) bool {
+	if it.Open() && it.Move.Underway() && !it.Held && !it.Keep {
+		return true
+	}
 	return it.Open() && !it.Keep && it.Kept == "" && !d.excepted(it)
 }
 

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"encoding/json"
 	"time"
 
 	"ebb/fleet"
@@ -49,6 +50,10 @@ type (
 		Result Result       `json:"result"`
 		Reason fleet.Reason `json:"reason,omitzero"`
 		Detail string       `json:"detail,omitempty"`
+		// What a lever says besides: see Answer.
+		State    json.RawMessage `json:"state,omitempty"`
+		Progress string          `json:"progress,omitempty"`
+		NoReturn bool            `json:"no_return,omitempty"`
 	}
 	// DriveWaits says why workloads wait, for those whose reason changed.
 	DriveWaits struct {
@@ -119,6 +124,12 @@ type Found struct {
 	Declared bool        `json:"declared,omitempty"`
 	Kept     string      `json:"kept,omitempty"`  // a rule has come to let it stay
 	Phase    fleet.Phase `json:"phase,omitempty"` // running, or at rest on this host
+	// What the rule of its class says about how it leaves, and what it needs where
+	// it goes.
+	Lever     string          `json:"lever,omitempty"`
+	InFlight  *fleet.InFlight `json:"in_flight,omitempty"`
+	Readiness string          `json:"readiness,omitempty"`
+	Needs     fleet.Needs     `json:"needs,omitzero"`
 }
 
 // Wait is one workload's reason for waiting.
@@ -169,6 +180,42 @@ type Act struct {
 	Exec   string        `json:"exec,omitempty"`   // name of a command
 	Text   string        `json:"text,omitempty"`   // notice
 	At     time.Time     `json:"at,omitzero"`      // notice: when TERM follows
+
+	// Of a lever; flip has one where the lever moves the traffic before the claim
+	// moves.
+	Op    Op          `json:"op,omitempty"`
+	Lever string      `json:"lever,omitempty"`
+	Of    string      `json:"of,omitempty"`    // status: the act that is asked about
+	Class fleet.Class `json:"class,omitempty"` // whose way it takes, with the first act of a move
+	Steps []Step      `json:"steps,omitempty"` // the whole way, with the first act of a move
+
+	// Of a quiet act: it is done when every gauge has read zero for the window.
+	Quiet *fleet.InFlight `json:"quiet,omitempty"`
+}
+
+// Op is what a lever is asked.
+type Op string
+
+// The operations that acts ask for; the contract has plan besides.
+const (
+	OpDo     Op = "do"
+	OpStatus Op = "status"
+	OpUndo   Op = "undo"
+)
+
+// tag is what stands in an act's id, and under which its tries are counted.
+func (a Act) tag() Step {
+	if a.Op == "" || a.Op == OpDo {
+		return a.Step
+	}
+	return Step(string(a.Op) + "-" + string(a.Step))
+}
+
+// moves reports whether an act is one of a move: its lever's, or the claim's
+// where the lever's way leads over it.
+func (a Act) moves(it Item) bool {
+	_, way := ways[a.Class]
+	return a.Op != "" && (way || len(it.Move.Steps) > 0)
 }
 
 // ActKind says where and how an act runs.
@@ -181,6 +228,8 @@ const (
 	ActSignal ActKind = "signal" // on the source's agent
 	ActExec   ActKind = "exec"   // on the target's agent
 	ActFlip   ActKind = "flip"   // at the plane: the claim moves to the target
+	ActLever  ActKind = "lever"  // a program beside the engine
+	ActQuiet  ActKind = "quiet"  // on the source's agent: wait until nothing is in flight
 )
 
 // Result is how an act went.
@@ -193,4 +242,6 @@ const (
 	Refused     Result = "refused"
 	Interrupted Result = "interrupted"
 	NotDone     Result = "not_done" // it never reached the place where it runs
+	RunningAct  Result = "running"  // a lever goes on with it: ask again
+	WaitAct     Result = "wait"     // a lever can't begin yet, and says why
 )

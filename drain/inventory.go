@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -64,14 +65,16 @@ func (d *decider) classify(f fleet.Finding, old Item) Found {
 	switch {
 	case old.ClassBy != "":
 		if found.Class != old.Class {
+			found.Lever, found.InFlight, found.Readiness = "", nil, "" // those of a class that it does not have
 			found.Budget = d.p.Defaults[old.Class]
 			if f.Workload != nil {
 				found.Budget.Grace = max(found.Budget.Grace, f.Workload.Grace)
 			}
 		}
 		found.Class, found.Rule = old.Class, old.Rule
-	case old.Open() && old.Replaced():
+	case old.Open() && (old.Replaced() || old.Move.Underway() || old.Move.Complete()):
 		found.Class, found.Rule, found.Budget = old.Class, old.Rule, old.Budget
+		found.Lever, found.InFlight, found.Readiness = old.Lever, old.InFlight, old.Readiness
 	}
 	found.MayDie = d.s.MayDie[f.Key] && mayDie(found)
 	return found
@@ -125,6 +128,7 @@ func differs(it Item, f Found) bool {
 	}
 	return it.Verdict != f.Verdict || it.Class != f.Class || it.Phase != f.Phase || it.Rule != f.Rule ||
 		!it.Expires.Equal(f.Expires) || it.Declared != f.Declared || it.MayDie != f.MayDie || it.Kept != f.Kept ||
+		it.Lever != f.Lever || it.Readiness != f.Readiness || !reflect.DeepEqual(it.InFlight, f.InFlight) || !reflect.DeepEqual(it.Needs, f.Needs) ||
 		it.Start != f.Start || it.Health != f.Health || it.Stop != f.Stop || it.Owner != f.Owner ||
 		it.Budget.Move < f.Budget.Move || it.Budget.Grace < f.Budget.Grace
 }
@@ -136,7 +140,7 @@ func mayDie(f Found) bool {
 	case fleet.Stuck, fleet.Ephemeral:
 		return true
 	case fleet.Stateless:
-		return f.Start != "" && f.Health != ""
+		return f.Start != "" && f.Health != "" || f.Lever != ""
 	}
 	return false
 }
@@ -223,6 +227,9 @@ func (d *decider) fate(it Item) (Ended, bool) {
 		d.because(it, r)
 		return Ended{}, false
 	}
+	if it.Move.Underway() && it.Escalated == "" && !(it.Move.NoReturn && (it.Held || it.Keep)) {
+		return Ended{}, false // its lever has it: what is here may be gone, and come back
+	}
 	if by := it.cause(); by != "" {
 		return Ended{Key: it.Key, End: LeftHost, By: by}, true
 	}
@@ -252,7 +259,7 @@ func (d *decider) fate(it Item) (Ended, bool) {
 // replacing reports whether a workload that has vanished is being replaced, so
 // that its replacement should still be looked after.
 func (d *decider) replacing(it Item) bool {
-	return it.Class == fleet.Stateless && !it.StartedAt.IsZero() && it.FlippedAt.IsZero() && it.Health != "" &&
+	return it.Class == fleet.Stateless && !it.StartedAt.IsZero() && it.FlippedAt.IsZero() && d.missingCommand(it.Found) != "health" &&
 		d.s.Phase == Draining && !it.Held && !it.Keep && !d.excepted(it) && it.Escalated == ""
 }
 

@@ -1,6 +1,11 @@
 package drain
 
-import "ebb/fleet"
+import (
+	"encoding/json"
+	"time"
+
+	"ebb/fleet"
+)
 
 // Job is one act with what a lever needs to carry it out: the fence (drain,
 // epoch, machine), the source, and the workload as the drain knows it.
@@ -11,6 +16,7 @@ type Job struct {
 	Source  fleet.Host    `json:"source"`
 	For     fleet.Purpose `json:"for,omitempty"`
 	Reason  string        `json:"reason,omitempty"` // of the drain, for notices
+	Until   time.Time     `json:"until,omitzero"`   // its outer deadline
 	By      string        `json:"by,omitempty"`
 	Act     Act           `json:"act"`
 	Item    Item          `json:"item"`
@@ -22,4 +28,9 @@ type Answer struct {
 	Result Result       `json:"result"`
 	Reason fleet.Reason `json:"reason,omitzero"`
 	Detail string       `json:"detail,omitempty"`
+	// State is a lever's own, for its next step; Progress is one line for people;
+	// NoReturn says that the step can't be taken back any more.
+	State    json.RawMessage `json:"state,omitempty"`
+	Progress string          `json:"progress,omitempty"`
+	NoReturn bool            `json:"no_return,omitempty"`
 }

@@ -18,6 +18,11 @@ type View struct {
 	// SelfClaims says that the plane claims nothing of its own: what the host
 	// recognises is what is claimed.
 	SelfClaims bool
+	// Promised is what other drains are bringing to the targets.
+	Promised map[fleet.HostID][]fleet.Needs
+	// JournalHost is the address of the machine that serves the journal, where
+	// that is known.
+	JournalHost string
 }
 
 // Decision is what to do about a drain: the events to append first, in order,
@@ -48,17 +53,23 @@ type decider struct {
 	out     Decision
 	whole   fleet.Reason // why the drain as a whole waits
 	waits   []Wait
-	keys    []fleet.Key          // of the items, in order
-	open    map[fleet.Key][]Act  // acts that have begun and not ended
-	moving  int                  // items whose strategy has begun and not ended
-	inbound map[fleet.HostID]int // moves towards each target
-	present map[fleet.Key]bool   // what is on the host
-	seen    map[fleet.Key]Found  // subjects, as this reading shows them
-	only    func(Item) bool      // the items that may be acted upon; nil is all
+	keys    []fleet.Key              // of the items, in order
+	open    map[fleet.Key][]Act      // acts that have begun and not ended
+	moving  int                      // items whose strategy has begun and not ended
+	inbound map[fleet.HostID][]Found // what this drain brings to each target
+	present map[fleet.Key]bool       // what is on the host
+	seen    map[fleet.Key]Found      // subjects, as this reading shows them
+	only    func(Item) bool          // the items that may be acted upon; nil is all
 }
 
 func (d *decider) run() {
-	if d.s.Drain == "" || d.s.Phase == Stopped || d.s.Phase == NoDrain || d.s.Undone {
+	if d.s.Drain == "" || d.s.Phase == NoDrain || d.s.Undone {
+		return
+	}
+	if d.s.Phase == Stopped {
+		if d.s.Unsettled() {
+			d.unsettled()
+		}
 		return
 	}
 	d.wake(d.s.Deadline)
@@ -139,7 +150,7 @@ func (d *decider) rebooted() bool {
 	var ends []Ended
 	for _, k := range d.keys {
 		it := d.s.Items[k]
-		if !it.Open() || it.Phase == fleet.AtRest || it.Verdict == fleet.Unattributed {
+		if !it.Open() || it.Phase == fleet.AtRest || it.Verdict == fleet.Unattributed || it.Move.Underway() {
 			continue
 		}
 		end := Ended{Key: k, End: Lost, By: "the host was rebooted: boot id " + d.facts.Boot}
@@ -199,7 +210,9 @@ func (d *decider) mayAct() bool {
 		// An expiry may have been renewed, an orphan may be claimed: without the
 		// claims only what a person named, or what was flipped already, goes on.
 		d.whole = fleet.Because(WaitPlane, "detail", d.v.Source.Claims.Error)
-		d.only = func(it Item) bool { return it.Escalated != "" || !it.FlippedAt.IsZero() }
+		d.only = func(it Item) bool {
+			return it.Escalated != "" || !it.FlippedAt.IsZero() || it.Move.NoReturn || it.Move.Undoing || d.rollback(it) != ""
+		}
 	}
 	return true
 }
@@ -242,7 +255,7 @@ func (d *decider) signalling(k fleet.Key) bool {
 // state would give it too, and that no other act ever has.
 func (d *decider) act(it Item, a Act) {
 	a.Key = it.Key
-	a.ID = fmt.Sprintf("%s/%s/%s/%d", d.prefix(), handle(it.Key), a.Step, it.Tries[a.Step]+1)
+	a.ID = fmt.Sprintf("%s/%s/%s/%d", d.prefix(), handle(it.Key), a.tag(), it.Tries[a.tag()]+1)
 	d.out.Acts = append(d.out.Acts, a)
 }
 

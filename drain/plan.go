@@ -2,6 +2,7 @@ package drain
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"ebb/fleet"
@@ -16,12 +17,18 @@ type Plan struct {
 	Items    []PlanItem    `json:"items"`
 	Blocks   []string      `json:"blocks,omitempty"`  // what would keep the drain from starting or ending
 	Expected time.Time     `json:"expected,omitzero"` // when the last item should be gone, where every one has a time
+	Total    int           `json:"total"`
+	Stay     int           `json:"stay,omitempty"` // of these, how many would stay
+	Dies     int           `json:"dies,omitempty"` // and how many may be killed
+	// Refused says why no drain of this host can be started at all.
+	Refused string `json:"refused,omitempty"`
 }
 
 // PlanItem is one line of a plan.
 type PlanItem struct {
 	Found
 	Strategy string       `json:"strategy"`
+	Steps    []Step       `json:"steps,omitempty"` // of its lever
 	Target   fleet.HostID `json:"target,omitempty"`
 	GoneBy   time.Time    `json:"gone_by,omitzero"`
 	Reason   fleet.Reason `json:"reason,omitzero"` // why it would stay
@@ -41,6 +48,9 @@ func (p Plan) MayDie() []fleet.Key {
 // MakePlan says what Next would do with the view, were a drain started now.
 func MakePlan(v View, p Policy, deadline time.Time, purpose fleet.Purpose, now time.Time) Plan {
 	plan := Plan{Host: v.Source.Host.ID, Made: now, Deadline: deadline, For: purpose}
+	if plan.Refused = ServesJournal(v.Source, v.JournalHost); plan.Refused != "" {
+		plan.Blocks = append(plan.Blocks, plan.Refused)
+	}
 	facts, ok := v.Source.Facts.Get()
 	if !ok {
 		plan.Blocks = append(plan.Blocks, "the host can't be read: "+v.Source.Problem)
@@ -61,7 +71,7 @@ func MakePlan(v View, p Policy, deadline time.Time, purpose fleet.Purpose, now t
 	case !v.Source.Stable:
 		plan.Blocks = append(plan.Blocks, "two readings of the claims do not agree yet: orphans and ghosts are only suspected")
 	}
-	d := &decider{v: v, p: p, now: now, facts: facts, inbound: map[fleet.HostID]int{}, s: State{Deadline: deadline}}
+	d := &decider{v: v, p: p, now: now, facts: facts, inbound: map[fleet.HostID][]Found{}, s: State{Deadline: deadline, For: purpose}}
 	for _, f := range v.Source.Findings {
 		if d.subject(f) {
 			plan.Items = append(plan.Items, d.planned(f))
@@ -74,9 +84,44 @@ func MakePlan(v View, p Policy, deadline time.Time, purpose fleet.Purpose, now t
 		}
 		return a.Key.Compare(b.Key)
 	})
-	plan.Expected = expected(plan.Items)
+	plan.Expected, plan.Total = expected(plan.Items), len(plan.Items)
+	for _, it := range plan.Items {
+		if !it.Reason.IsZero() {
+			plan.Stay++
+		}
+		if it.MayDie {
+			plan.Dies++
+		}
+	}
 	return plan
 }
+
+// ServesJournal says that a host is the one on which the journal lies, by the
+// names that both are called: a drain of it would end what it is written to.
+func ServesJournal(v fleet.HostView, journal string) string {
+	journal = strings.ToLower(strings.TrimSuffix(journal, "."))
+	if journal == "" {
+		return ""
+	}
+	names := []string{v.Host.Address, v.Host.ID.Name()}
+	if f, ok := v.Facts.Get(); ok {
+		names = append(names, f.Hostname)
+	}
+	for _, n := range names {
+		n = strings.ToLower(strings.TrimSuffix(n, "."))
+		if _, after, user := strings.Cut(n, "@"); user {
+			n = after
+		}
+		short, _, _ := strings.Cut(journal, ".")
+		if n != "" && (n == journal || n == short && !digits(short)) {
+			return "it serves the journal (" + journal + "): a drain of it can't record its own end"
+		}
+	}
+	return ""
+}
+
+// digits keeps the first number of an address from being taken for a name.
+func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
 func (d *decider) planned(f fleet.Finding) PlanItem {
 	found := Classify(f, d.v.Source.Host, d.p)
@@ -91,9 +136,11 @@ func (d *decider) planned(f fleet.Finding) PlanItem {
 		it.Strategy = "notice, TERM, grace, TERM, KILL"
 		it.GoneBy, it.Reason = d.planEscalation(it.Budget.Grace, d.now)
 	case fleet.Pausable:
-		it.Strategy, it.Reason = "snapshot, ship, restore", fleet.Because(WaitNoStrategy, "class", string(found.Class))
+		it.Strategy = "snapshot, ship, restore"
+		d.planLever(&it)
 	case fleet.Durable:
-		it.Strategy, it.Reason = "fence, archive, promote, repoint", fleet.Because(WaitNoStrategy, "class", string(found.Class))
+		it.Strategy = "fence, archive, promote, repoint"
+		d.planLever(&it)
 	default:
 		it.Strategy, it.Reason = "a person decides", fleet.Because(WaitUnclassified, "verdict", string(found.Verdict))
 	}
@@ -119,17 +166,54 @@ func (d *decider) planExpiry(it *PlanItem) {
 
 func (d *decider) planMove(it *PlanItem) {
 	it.Strategy = "start elsewhere, flip, stop"
-	if what := missingCommand(it.Found); what != "" {
+	if what := d.missingCommand(it.Found); what != "" {
 		it.Reason = fleet.Because(WaitNoCommand, "what", what)
 		return
 	}
-	target, why := d.place(Item{Found: it.Found})
-	if target == "" {
-		it.Reason = fleet.Because(WaitNoTarget, "why", why)
+	d.planTarget(it)
+}
+
+// planLever is the way of a workload that only a lever can move.
+func (d *decider) planLever(it *PlanItem) {
+	_, steps, why := d.leverWay(it.Found)
+	if !why.IsZero() {
+		it.Reason = why
 		return
 	}
-	d.inbound[target]++
-	it.Target, it.GoneBy = target, d.now.Add(it.Budget.Move)
+	it.Steps = steps
+	it.Strategy = joinSteps(steps)
+	d.planTarget(it)
+}
+
+func joinSteps(steps []Step) string {
+	names := make([]string, len(steps))
+	for i, s := range steps {
+		names[i] = string(s)
+	}
+	return strings.Join(names, ", ")
+}
+
+// planTarget places a move, and says when it should be over: moves wait for their
+// turn, so what comes behind the limit begins when those before it are done. How
+// many a target receives at once does not count here, since they come one after
+// another.
+func (d *decider) planTarget(it *PlanItem) {
+	p := Placing{Found: it.Found, For: d.s.For, Source: d.v.Source, Targets: d.v.Targets, Inbound: d.inbound, Promised: d.v.Promised}
+	target, why := Place(p)
+	if target == "" {
+		it.Reason = why
+		return
+	}
+	d.promise(target, Item{Found: it.Found})
+	turn := 1
+	if n := d.p.MovesPerHost; n > 0 {
+		turn += d.moving / n
+	}
+	if n := d.p.MovesPerTarget; n > 0 {
+		turn = max(turn, 1+(len(d.inbound[target])-1)/n)
+	}
+	d.moving++
+	it.Target, it.GoneBy = target, d.now.Add(time.Duration(turn)*it.Budget.Move)
 }
 
 // planEscalation says when an escalation that begins at a time is over, or that

@@ -18,11 +18,15 @@ type Policy struct {
 	CacheWindow time.Duration // how long a plane may take to say that something ended
 	Transient   time.Duration // an unattributed process younger than this is not worth a line yet
 	HealthEvery time.Duration // between two questions whether a replacement answers
+	LeverEvery  time.Duration // between two questions what a lever is doing
 	Retry       time.Duration // first delay after a failed act; doubled up to eight times
 
 	Receivers      bool // notices can be delivered, so a KILL needs an accepted one
 	MovesPerHost   int
 	MovesPerTarget int
+
+	Levers map[string]LeverSpec
+	Rounds int // moves of one workload that may fail and be rolled back before a person is asked
 }
 
 // DefaultPolicy holds the budgets and gaps that apply where nothing is
@@ -42,6 +46,8 @@ func DefaultPolicy() Policy {
 		CacheWindow:    35 * time.Second,
 		Transient:      10 * time.Second,
 		HealthEvery:    2 * time.Second,
+		LeverEvery:     5 * time.Second,
+		Rounds:         2,
 		Retry:          10 * time.Second,
 		MovesPerHost:   8,
 		MovesPerTarget: 2,
@@ -56,7 +62,7 @@ func (p Policy) Scale(speed float64) Policy {
 	by := func(d time.Duration) time.Duration { return time.Duration(float64(d) / speed) }
 	p.Notice, p.TermGap, p.Margin = by(p.Notice), by(p.TermGap), by(p.Margin)
 	p.CacheWindow, p.Transient = by(p.CacheWindow), by(p.Transient)
-	p.HealthEvery, p.Retry = by(p.HealthEvery), by(p.Retry)
+	p.HealthEvery, p.Retry, p.LeverEvery = by(p.HealthEvery), by(p.Retry), by(p.LeverEvery)
 	defaults := make(map[fleet.Class]fleet.Budget, len(p.Defaults))
 	for c, b := range p.Defaults {
 		defaults[c] = fleet.Budget{Move: by(b.Move), Grace: by(b.Grace)}

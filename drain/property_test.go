@@ -19,6 +19,7 @@ func TestMustNever(t *testing.T) {
 		w := newWorld(t)
 		w.p.Receivers = rapid.Bool().Draw(t, "receivers")
 		w.latency = time.Duration(rapid.SampledFrom([]int{0, 300, 4000, 12000}).Draw(t, "latency")) * time.Millisecond
+		w.slow = time.Duration(rapid.SampledFrom([]int{0, 8, 40, 200}).Draw(t, "slow")) * time.Second
 		for i := range rapid.IntRange(0, 6).Draw(t, "n") {
 			drawProc(t, w, fmt.Sprintf("w%d", i))
 		}
@@ -48,6 +49,7 @@ func drawProc(t *rapid.T, w *world, id string) {
 		p.stubborn = rapid.Bool().Draw(t, "stubborn")
 		p.overstays = rapid.Bool().Draw(t, "overstays")
 		p.declared = rapid.Bool().Draw(t, "declared")
+		p.lever, p.mode = rapid.Bool().Draw(t, "lever"), rapid.IntRange(0, 2).Draw(t, "mode")
 		p.says = rapid.SampledFrom(fleet.Classes).Draw(t, "says")
 		switch rapid.IntRange(0, 9).Draw(t, "odd") {
 		case 0:
@@ -186,6 +188,12 @@ func settle(t *rapid.T, w *world) {
 	w.factsDown, w.planeDown, w.unstable, w.probe, w.issues, w.machine = false, false, false, "", nil, "m1"
 	w.answer = func(Act) (Result, string) { return Done, "" }
 	w.targets = []fleet.HostID{"prod/t1"}
+	w.slow = 0
+	for _, r := range w.runs {
+		if r.at.After(w.now) {
+			r.at = w.now
+		}
+	}
 	if w.driverGone {
 		w.take(0, false)
 	}

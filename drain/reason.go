@@ -37,6 +37,18 @@ const (
 	WaitArrived      = "arrived"       // found in the moment of the deadline
 	WaitNewer        = "newer"         // kind: an event that this program can't read
 	WaitNoProcess    = "no_process"    // there is no process to signal
+	WaitNoRoom       = "no_room"       // what, has, wants, host: the nearest that can't take it
+	WaitIncompatible = "incompatible"  // what, has, wants, host
+	WaitNoLever      = "no_lever"      // lever, step: it isn't configured, or lacks a step
+	WaitLever        = "lever"         // lever, step: its program has been asked
+	WaitRunning      = "running"       // lever, step, detail: it goes on with it
+	WaitLeverWaits   = "lever_waits"   // lever, step, detail
+	WaitUndo         = "undo"          // step, why: the move is rolled back
+	WaitRolledBack   = "rolled_back"   // detail: a move failed and was rolled back; it runs here as before
+	WaitTwoCopies    = "two_copies"    // target, detail: it stays paused until the other copy is known to be gone
+	WaitLeaving      = "leaving"       // its lever says that it has left, and it is still there
+	WaitUnready      = "unready"       // it is being taken out of traffic
+	WaitBusy         = "in_flight"     // detail: requests are on their way
 )
 
 // NeedsPerson reports whether a reason goes away only when somebody acts.
@@ -44,7 +56,7 @@ func NeedsPerson(code string) bool {
 	switch code {
 	case WaitUnclassified, WaitNoStrategy, WaitNoCommand, WaitNoReceiver, WaitNoTime,
 		WaitNotPlanned, WaitOtherMachine, WaitBlind, WaitRebooted, WaitHeld,
-		WaitHold, WaitSurvived, WaitNewer, WaitNoProcess:
+		WaitHold, WaitSurvived, WaitNewer, WaitNoProcess, WaitNoLever, WaitRolledBack, WaitTwoCopies:
 		return true
 	}
 	return false

@@ -9,10 +9,16 @@ import (
 
 // redeploy starts a replacement elsewhere and stops the old one only once the
 // new one answers.
+//
+// Where the rule of its class names a lever, that program starts the new one,
+// asks whether it answers and moves the traffic; otherwise commands of the target
+// do, and the claim's move is the flip.
 func (d *decider) redeploy(it Item) {
-	what := missingCommand(it.Found)
+	what := d.missingCommand(it.Found)
 	switch {
 	case d.busy(it.Key):
+	case it.Move.Asked != "":
+		d.askLever(it)
 	case what != "" && it.FlippedAt.IsZero():
 		d.because(it, fleet.Because(WaitNoCommand, "what", what))
 	case it.StartedAt.IsZero():
@@ -23,14 +29,30 @@ func (d *decider) redeploy(it Item) {
 		if d.delayed(it) {
 			return
 		}
-		d.act(it, Act{Kind: ActFlip, Step: StepFlip, Target: it.Target})
+		d.act(it, d.levered(it, StepFlip, Act{Kind: ActFlip, Step: StepFlip, Target: it.Target}))
 		d.because(it, fleet.Because(WaitFlip, "target", it.Target.Name()))
 	case it.MissingAt.IsZero():
 		d.retire(it)
 	}
 }
 
-func missingCommand(f Found) string {
+// levered gives an act to the item's lever, if that does the step.
+func (d *decider) levered(it Item, s Step, a Act) Act {
+	spec, ok := d.p.Levers[it.Lever]
+	if !ok || !spec.Does(s) {
+		return a
+	}
+	if a.Kind != ActFlip {
+		a.Kind, a.Exec = ActLever, ""
+	}
+	a.Op, a.Lever = OpDo, spec.Name
+	return a
+}
+
+func (d *decider) missingCommand(f Found) string {
+	if spec, ok := d.p.Levers[f.Lever]; ok && spec.Does(StepStart) && spec.Does(StepHealth) {
+		return ""
+	}
 	switch {
 	case f.Start == "":
 		return "start"
@@ -50,12 +72,12 @@ func (d *decider) start(it Item) {
 	}
 	target, why := d.place(it)
 	if target == "" {
-		d.because(it, fleet.Because(WaitNoTarget, "why", why))
+		d.because(it, why)
 		return
 	}
 	d.moving++
-	d.inbound[target]++
-	d.act(it, Act{Kind: ActExec, Step: StepStart, Target: target, Exec: it.Start})
+	d.promise(target, it)
+	d.act(it, d.levered(it, StepStart, Act{Kind: ActExec, Step: StepStart, Target: target, Exec: it.Start}))
 	d.because(it, fleet.Because(WaitStarting, "target", target.Name()))
 }
 
@@ -67,7 +89,7 @@ func (d *decider) health(it Item) {
 		d.wake(ready)
 		return
 	}
-	d.act(it, Act{Kind: ActExec, Step: StepHealth, Target: it.Target, Exec: it.Health})
+	d.act(it, d.levered(it, StepHealth, Act{Kind: ActExec, Step: StepHealth, Target: it.Target, Exec: it.Health}))
 	if it.Reason.Code != WaitFailed || it.Reason.Args["step"] != string(StepHealth) {
 		d.because(it, fleet.Because(WaitHealth, "target", it.Target.Name()))
 	}
@@ -79,6 +101,15 @@ func (d *decider) health(it Item) {
 func (d *decider) retire(it Item) {
 	if !it.NoticeAt.IsZero() {
 		d.escalate(it, "plan", false)
+		return
+	}
+	if !d.quiesced(it) {
+		return
+	}
+	if spec, ok := d.p.Levers[it.Lever]; ok && spec.Does(StepStop) && it.TermAt.IsZero() && it.Move.Done[StepStop].IsZero() {
+		if !d.delayed(it) {
+			d.act(it, d.levered(it, StepStop, Act{Step: StepStop, Target: it.Target}))
+		}
 		return
 	}
 	if it.TermAt.IsZero() {

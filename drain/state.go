@@ -40,6 +40,28 @@ const (
 	StepRecord  Step = "record"  // the KILL is on record
 	StepKill    Step = "kill"    // KILL sent
 	StepMissing Step = "missing" // no longer there; left or lost is being decided
+
+	// Of a serving workload, once its replacement has the traffic.
+	StepUnready Step = "unready" // it says that it takes no traffic
+	StepQuiesce Step = "quiesce" // nothing may be in flight any more
+	StepStop    Step = "stop"    // its lever stops it
+
+	// Of a pausable one.
+	StepSnapshot Step = "snapshot" // its state is written, and it does not run on
+	StepShip     Step = "ship"     // its state is brought to the target
+	StepRestore  Step = "restore"  // it is resumed there
+	StepClock    Step = "clock"    // its clock is set right
+	StepAnswers  Step = "answers"  // it must answer
+	StepRemove   Step = "remove"   // what is left of it here goes
+
+	// Of a durable one.
+	StepAnnounce Step = "announce" // its users are told
+	StepFence    Step = "fence"    // it takes no writes, not even after a restart
+	StepArchive  Step = "archive"  // the end of its log is kept
+	StepReplay   Step = "replay"   // the target has all of that log
+	StepPromote  Step = "promote"  // the target takes writes
+	StepRepoint  Step = "repoint"  // its users and its claim go there
+	StepProve    Step = "prove"    // nothing that was acknowledged is missing
 )
 
 // State is one drain as its events say. It is a value: Apply returns a new one
@@ -107,6 +129,13 @@ type Item struct {
 	HealthyAt time.Time `json:"healthy_at,omitzero"`
 	FlippedAt time.Time `json:"flipped_at,omitzero"`
 
+	// The move too: what a lever has done, and what its next step needs.
+	Move Move `json:"move,omitzero"`
+
+	// The last of its traffic belongs to one incarnation.
+	UnreadyAt time.Time `json:"unready_at,omitzero"`
+	QuietAt   time.Time `json:"quiet_at,omitzero"`
+
 	// The escalation belongs to one incarnation: a new one begins with nothing.
 	Escalated   string      `json:"escalated,omitempty"` // who asked for it, by name
 	EscalatedAt time.Time   `json:"escalated_at,omitzero"`
@@ -141,7 +170,27 @@ type LostItem struct {
 
 // Replaced reports whether its claim has moved to a replacement, or may have:
 // from then on nobody claims the old copy, and that is our own doing.
-func (i Item) Replaced() bool { return !i.FlippedAt.IsZero() || i.Tries[StepFlip] > 0 }
+func (i Item) Replaced() bool {
+	return !i.FlippedAt.IsZero() || i.Tries[StepFlip] > 0 || i.Tries[StepRepoint] > 0
+}
+
+// giveUp is how often in a row something may fail after the drain has ended,
+// before it is left to a person.
+const giveUp = 3
+
+// Unsettled reports whether the drain has ended while moves still have to be
+// finished or rolled back: whoever drives it goes on with those.
+func (s State) Unsettled() bool {
+	if s.Undone || s.Person || s.Newer != "" || s.Phase != Stopped && s.Phase != DeadlineReached {
+		return false
+	}
+	for _, it := range s.Items {
+		if it.Open() && it.Move.Underway() && it.Fails < giveUp && !(it.Move.NoReturn && (it.Held || it.Keep)) {
+			return true
+		}
+	}
+	return false
+}
 
 // Open reports whether the item is still on the host as far as is known.
 func (i Item) Open() bool { return i.End == "" }

@@ -8,11 +8,12 @@ import (
 
 // strategies asks each open item's strategy what comes next for it.
 func (d *decider) strategies() {
-	d.inbound = make(map[fleet.HostID]int)
-	for _, it := range d.s.Items {
-		if it.Open() && (!it.StartedAt.IsZero() || d.starting(it.Key)) {
+	d.inbound = make(map[fleet.HostID][]Found)
+	for _, k := range d.keys {
+		it := d.s.Items[k]
+		if it.Open() && (!it.StartedAt.IsZero() || d.starting(it.Key) || it.Move.Underway()) {
 			d.moving++
-			d.inbound[it.Target]++
+			d.promise(it.Target, it)
 		}
 	}
 	for _, k := range d.keys {
@@ -22,6 +23,8 @@ func (d *decider) strategies() {
 		}
 		_, here := d.seen[k]
 		switch {
+		case it.Escalated == "" && it.Move.Underway():
+			d.move(it)
 		case here && it.MissingAt.IsZero():
 			d.strategy(it)
 		case !it.MissingAt.IsZero() && d.replacing(it):
@@ -41,6 +44,8 @@ func (d *decider) strategy(it Item) {
 		d.escalate(it, it.Escalated, true)
 	case d.excepted(it): // somebody took the responsibility that it stays
 	case d.s.Phase == DeadlineReached, !d.now.Before(d.s.Deadline):
+	case it.Move.Complete():
+		d.move(it)
 	case it.Phase == fleet.AtRest:
 		d.because(it, restReason(it.Class))
 	case it.Replaced() && it.Class == fleet.Stateless:
@@ -60,7 +65,7 @@ func (d *decider) byClass(it Item) {
 	case fleet.Stuck:
 		d.escalate(it, "plan", false)
 	case fleet.Pausable, fleet.Durable:
-		d.because(it, fleet.Because(WaitNoStrategy, "class", string(it.Class)))
+		d.move(it)
 	default:
 		d.because(it, fleet.Because(WaitUnclassified, "verdict", string(it.Verdict)))
 	}

@@ -49,6 +49,13 @@ func (d *decider) flushWaits() {
 	}
 }
 
+// flushReasons records the reasons of workloads only.
+func (d *decider) flushReasons() {
+	if len(d.waits) > 0 {
+		d.emit(DriveWaits{Reasons: d.waits})
+	}
+}
+
 func sortedKeys(m map[fleet.Key]Item) []fleet.Key {
 	keys := make([]fleet.Key, 0, len(m))
 	for k := range m {

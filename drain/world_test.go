@@ -44,6 +44,8 @@ type proc struct {
 	health    string
 	kids      []fleet.Run
 	dies      time.Time
+	lever     bool // a lever moves it
+	mode      int  // see site
 }
 
 type claim struct {
@@ -89,10 +91,17 @@ type world struct {
 	latency                                    time.Duration
 	wake                                       time.Time // as the last decision asked
 	answer                                     func(Act) (Result, string)
+	// what levers do
+	sites map[fleet.Key]*site
+	runs  map[string]*leverRun
+	last  map[fleet.Key]*proc // as it was when its snapshot was taken
+	slow  time.Duration       // of acts that a lever says are still running
 }
 
 func newWorld(t tb) *world {
-	return &world{t: t, now: noon, p: DefaultPolicy(), procs: map[fleet.Key]*proc{}, claims: map[fleet.Key][]claim{},
+	p := DefaultPolicy()
+	p.Levers, p.Rules = map[string]LeverSpec{"lev": {Name: "lev"}}, movesRules()
+	return &world{t: t, now: noon, p: p, last: map[fleet.Key]*proc{}, procs: map[fleet.Key]*proc{}, claims: map[fleet.Key][]claim{},
 		machine: "m1", boot: "b1", targets: []fleet.HostID{"prod/t1", "prod/t2"}, named: map[fleet.Run]bool{}, latency: 300 * time.Millisecond,
 		answer: func(Act) (Result, string) { return Done, "" }}
 }
@@ -112,6 +121,9 @@ func (w *world) add(id string, class fleet.Class, opts ...func(*proc)) *proc {
 		p.key = fleet.Key{Kind: "process", ID: fmt.Sprintf("%d:%d", p.run.PID, p.run.Start)}
 	}
 	w.procs[p.key] = p
+	if p.lever {
+		w.site(p.key).mode, w.last[p.key] = p.mode, p
+	}
 	if !p.stray && !p.unclaimed {
 		w.claims[p.key] = append(w.claims[p.key], claim{fleet.Running, w.now.Add(-time.Minute)})
 	}
@@ -132,11 +144,15 @@ func (w *world) crash(p *proc) { delete(w.procs, p.key) }
 
 func (w *world) end(p *proc, lag time.Duration) {
 	delete(w.procs, p.key)
+	w.site(p.key).ended = true
 	w.claims[p.key] = append(w.claims[p.key], claim{fleet.Gone, w.now.Add(lag)})
 }
 
 // respawn is a supervisor that starts a workload again.
 func (w *world) respawn(p *proc) {
+	if w.site(p.key).paused {
+		return // that is what a snapshot is for: it does not come back by itself
+	}
 	w.pids++
 	n := *p
 	n.run, n.born, n.dies = fleet.Run{Boot: w.boot, PID: w.pids, Start: uint64(w.pids)}, w.now, time.Time{}
@@ -192,6 +208,9 @@ func (w *world) view() View {
 		}
 		wl := fleet.Workload{Key: k, Phase: fleet.Running, Run: p.run, Runs: append([]fleet.Run{p.run}, p.kids...),
 			Declared: p.declared, Expires: p.expires, Start: p.start, Health: p.health, Owner: "team", Class: p.says}
+		if p.lever {
+			wl.Labels = map[string]string{"moved": string(p.class)}
+		}
 		if p.rests {
 			wl.Phase, wl.Run, wl.Runs = fleet.AtRest, fleet.Run{}, nil
 		} else {
@@ -279,7 +298,13 @@ func (w *world) take(blind time.Duration, person bool) {
 	}
 	for id := range w.s.Open {
 		if !slices.ContainsFunc(w.inflight, func(r running) bool { return r.act.ID == id }) {
-			_ = w.append(w.epoch, DriveOutcome{Act: id, Result: Interrupted})
+			out := DriveOutcome{Act: id, Result: Interrupted}
+			if r := w.runs[id]; r != nil { // as the engine asks its lever
+				if out.Result = RunningAct; r.landed {
+					out.Result = r.final()
+				}
+			}
+			_ = w.append(w.epoch, out)
 		}
 	}
 }
@@ -313,6 +338,7 @@ func (w *world) advance(to time.Time) {
 			delete(w.procs, k)
 		}
 	}
+	w.land()
 	if w.driverGone {
 		return
 	}
@@ -367,6 +393,15 @@ func (w *world) pass() {
 
 // do carries an act out in the world.
 func (w *world) do(a Act) {
+	if a.Op != "" {
+		result, detail, after := w.lever(a)
+		w.inflight = append(w.inflight, running{act: a, at: w.now.Add(after), result: result, detail: detail})
+		w.did = append(w.did, done{a, w.now, result})
+		if after == 0 {
+			w.land()
+		}
+		return
+	}
 	result, detail := w.answer(a)
 	w.inflight = append(w.inflight, running{act: a, at: w.now.Add(w.latency), result: result, detail: detail})
 	w.did = append(w.did, done{a, w.now, result})

@@ -51,6 +51,12 @@ type ClassRule struct {
 	Class Class     `json:"class"`
 	Budget
 	Keep bool `json:"keep,omitempty"` // stays on the host: agents, device plugins
+	// Lever names the program that carries the strategy out; InFlight says when a
+	// serving workload has nothing left to do, and Readiness is the host's command
+	// that takes it out of traffic.
+	Lever     string    `json:"lever,omitempty"`
+	InFlight  *InFlight `json:"in_flight,omitempty"`
+	Readiness string    `json:"readiness,omitempty"`
 }
 
 // RuleMatch selects workloads. Globs are those of path.Match.

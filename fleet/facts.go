@@ -28,6 +28,8 @@ type Facts struct {
 	Loops     Reading[[]Resource] `json:"loops"`
 	Dirs      Reading[[]Resource] `json:"dirs"`
 	GPUs      Reading[[]GPU]      `json:"gpus"`
+
+	Offer Offer `json:"offer,omitzero"` // as the host's configuration says
 }
 
 // AgentInfo describes the agent that reports.
@@ -104,6 +106,7 @@ type Workload struct {
 	Owns     []Key             `json:"owns,omitempty"` // resources: netns, tap, dir, loop
 	GPUs     []string          `json:"gpus,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
+	Needs    Needs             `json:"needs,omitzero"`   // as its owner states it
 	Start    string            `json:"start,omitempty"`  // name of the command that starts it on another host
 	Health   string            `json:"health,omitempty"` // name of the command that says whether it answers
 	Stop     string            `json:"stop,omitempty"`
@@ -156,4 +159,8 @@ type Summary struct {
 	Unattributed int           `json:"unattributed"`
 	GPUs         [2]int        `json:"gpus"` // busy, all
 	ProbesFailed []string      `json:"probes_failed,omitempty"`
+	// Offer is what the host can take; Kinds and Groups are what it has already.
+	Offer  Offer          `json:"offer,omitzero"`
+	Kinds  map[string]int `json:"kinds,omitempty"`
+	Groups []string       `json:"groups,omitempty"`
 }

@@ -19,6 +19,7 @@ type WorkloadRule struct {
 	Start  string            `json:"start,omitempty"`  // names of commands, as in a manifest
 	Health string            `json:"health,omitempty"` //
 	Stop   string            `json:"stop,omitempty"`   //
+	Needs  Needs             `json:"needs,omitzero"`   //
 }
 
 // IDRule says where in a process the workload's id stands. Exactly one field is
@@ -84,6 +85,7 @@ type Manifest struct {
 	Labels  map[string]string `json:"labels,omitempty" toml:"labels"`
 	Owns    map[string]string `json:"owns,omitempty" toml:"owns"`
 	GPUs    []string          `json:"gpus,omitempty" toml:"gpus"`
+	Needs   Needs             `json:"needs,omitzero" toml:"needs"`
 }
 
 // Issue is one thing that keeps a host from being proved empty, by name.

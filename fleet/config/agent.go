@@ -18,6 +18,7 @@ type Agent struct {
 	Dirs      []fleet.DirRule
 	Manifests []string // directories of the preset "manifest"
 	Caps      Caps
+	Offer     fleet.Offer       // what the host can take, for whoever places moves
 	Roles     map[string]Access // by role; what is not there has the defaults
 	StateDir  string
 	RunDir    string
@@ -62,30 +63,11 @@ var presets = []string{"manifest", "systemd", "firecracker", "docker"}
 // roles are those of the wire protocol.
 var roles = []string{"observe", "cordon", "operate", "terminate", "admission"}
 
-// DefaultSystem are the units, executables and namespaces that are the host's
-// own on a usual Linux machine. Kernel threads, process 1, the agent and logins
-// need no rule.
-func DefaultSystem() fleet.SystemRules {
-	return fleet.SystemRules{
-		Units: []string{
-			"systemd-*.service", "dbus.service", "dbus-broker.service", "ssh.service", "sshd.service", "ssh@*.service", "sshd@*.service",
-			"cron.service", "crond.service", "atd.service", "rsyslog.service", "syslog.service", "auditd.service",
-			"getty@*.service", "serial-getty@*.service", "user@*.service", "polkit.service", "accounts-daemon.service",
-			"NetworkManager.service", "networkd-dispatcher.service", "ModemManager.service", "wpa_supplicant.service",
-			"chrony.service", "chronyd.service", "ntpd.service", "multipathd.service", "udisks2.service", "irqbalance.service",
-			"unattended-upgrades.service", "packagekit.service", "snapd.service", "fwupd.service", "upower.service",
-			"acpid.service", "smartd.service", "smartmontools.service", "mdmonitor.service", "lvm2-*.service", "iscsid.service",
-			"qemu-guest-agent.service", "cloud-init*.service", "nvidia-persistenced.service", "nvidia-fabricmanager.service",
-			"ebbd.service",
-		},
-	}
-}
-
 // DefaultAgent is an agent without a configuration file: it recognises nothing,
 // so that everything but the host's own is unattributed.
 func DefaultAgent() Agent {
 	return Agent{
-		Commands: map[string]Command{}, Roles: map[string]Access{}, System: DefaultSystem(),
+		Commands: map[string]Command{}, Roles: map[string]Access{}, System: fleet.DefaultSystem(),
 		StateDir: "/var/lib/ebb", RunDir: "/run/ebb",
 		HostKeys: []string{"/etc/ssh/ssh_host_*_key"},
 		CleanGap: 5 * time.Second,

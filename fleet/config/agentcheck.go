@@ -23,6 +23,7 @@ type rawAgent struct {
 	Dir       []rawDir      `toml:"dir"`
 	Manifests []string      `toml:"manifests"`
 	Caps      Caps          `toml:"caps"`
+	Offer     fleet.Offer   `toml:"offer"`
 	Roles     map[string]struct {
 		Group string `toml:"group"`
 		Mode  string `toml:"mode"`
@@ -54,6 +55,7 @@ type rawWorkload struct {
 	Start  string            `toml:"start"`
 	Health string            `toml:"health"`
 	Stop   string            `toml:"stop"`
+	Needs  fleet.Needs       `toml:"needs"`
 }
 
 type rawCommand struct {
@@ -111,6 +113,7 @@ func (s *source) agent(raw rawAgent) (Agent, error) {
 		s.add("preset", "\"manifest\" needs manifests = [DIRECTORY…]")
 	}
 	a.Caps = s.caps(raw.Caps)
+	a.Offer = s.offer(raw.Offer)
 	s.roles(raw, &a)
 	s.paths(raw, &a)
 	a.CleanGap = s.duration("clean_gap", raw.CleanGap, a.CleanGap)
@@ -156,7 +159,7 @@ func (s *source) workload(at string, r rawWorkload, commands map[string]Command)
 	w := fleet.WorkloadRule{
 		Name: r.Name, Kind: r.Kind, Exe: r.Exe, Token: r.Token, ID: fleet.IDRule(r.ID), Owns: r.Owns,
 		Class: fleet.Class(r.Class), Owner: r.Owner, Labels: r.Labels,
-		Grace: s.duration(at+".grace", r.Grace, 0), Start: r.Start, Health: r.Health, Stop: r.Stop,
+		Grace: s.duration(at+".grace", r.Grace, 0), Start: r.Start, Health: r.Health, Stop: r.Stop, Needs: r.Needs,
 	}
 	s.kind(at+".kind", r.Kind)
 	if strings.Contains(r.Exe, "/") {
@@ -227,6 +230,10 @@ func (s *source) system(r rawSystem, defaults fleet.SystemRules) fleet.SystemRul
 	}
 	own := fleet.SystemRules{Units: r.Units, Exes: r.Exes, Netns: r.Netns, Loops: r.Loops}
 	if r.Replace {
+		// Empty, not nil: a list that was replaced by nothing is not to be made up for.
+		for _, l := range []*[]string{&own.Units, &own.Exes, &own.Netns, &own.Loops} {
+			*l = append([]string{}, *l...)
+		}
 		return own
 	}
 	return fleet.SystemRules{

@@ -13,14 +13,6 @@ import (
 // Class is a class rule and what a lever needs to know about what it matches.
 type Class struct {
 	fleet.ClassRule
-	InFlight *InFlight
-}
-
-// InFlight says where a serving workload tells how many requests it still has:
-// the sum of gauges in a Prometheus text that the agent reads on loopback.
-type InFlight struct {
-	URL   string   `toml:"url"`
-	Gauge []string `toml:"gauge"`
 }
 
 // Defaults are the budgets of the classes. No move budget means that there is
@@ -48,11 +40,17 @@ type rawClass struct {
 		Plane string `toml:"plane"`
 		Pool  string `toml:"pool"`
 	} `toml:"match"`
-	Class    string    `toml:"class"`
-	Move     string    `toml:"move"`
-	Grace    string    `toml:"grace"`
-	Keep     bool      `toml:"keep"`
-	InFlight *InFlight `toml:"in_flight"`
+	Class    string `toml:"class"`
+	Move     string `toml:"move"`
+	Grace    string `toml:"grace"`
+	Keep     bool   `toml:"keep"`
+	Lever    string `toml:"lever"`
+	Ready    string `toml:"readiness"`
+	InFlight *struct {
+		URL    string   `toml:"url"`
+		Gauge  []string `toml:"gauge"`
+		Window string   `toml:"window"`
+	} `toml:"in_flight"`
 }
 
 type rawClassBudget struct {
@@ -60,7 +58,7 @@ type rawClassBudget struct {
 	Grace string `toml:"grace"`
 }
 
-func (s *source) classes(raw []rawClass, planes []Plane) []Class {
+func (s *source) classes(raw []rawClass, planes []Plane, levers []Lever) []Class {
 	names := map[string]bool{}
 	for _, p := range planes {
 		names[p.Name] = true
@@ -68,7 +66,8 @@ func (s *source) classes(raw []rawClass, planes []Plane) []Class {
 	var out []Class
 	for i, r := range raw {
 		at := fmt.Sprintf("class[%d]", i)
-		c := Class{InFlight: r.InFlight}
+		var c Class
+		c.Lever, c.Readiness = r.Lever, r.Ready
 		c.Name, c.Class, c.Keep, c.Match = r.Name, fleet.Class(r.Class), r.Keep, fleet.RuleMatch(r.Match)
 		c.Move = s.duration(at+".move", r.Move, 0)
 		c.Grace = s.duration(at+".grace", r.Grace, 0)
@@ -92,7 +91,11 @@ func (s *source) classes(raw []rawClass, planes []Plane) []Class {
 		if p := r.Match.Plane; p != "" && !names[p] {
 			s.add(at+".match.plane", "there is no plane %q in this file", p)
 		}
-		s.inFlight(at+".in_flight", r.InFlight)
+		if f := r.InFlight; f != nil {
+			c.InFlight = &fleet.InFlight{URL: f.URL, Gauge: f.Gauge, Window: s.duration(at+".in_flight.window", f.Window, 10*time.Second)}
+			s.inFlight(at+".in_flight", c.InFlight)
+		}
+		s.leverOf(at, c.ClassRule, levers)
 		out = append(out, c)
 	}
 	return out
@@ -100,10 +103,7 @@ func (s *source) classes(raw []rawClass, planes []Plane) []Class {
 
 // inFlight wants a loopback address: the agent asks, and what it asks must not
 // be chosen to reach anything else.
-func (s *source) inFlight(at string, f *InFlight) {
-	if f == nil {
-		return
-	}
+func (s *source) inFlight(at string, f *fleet.InFlight) {
 	u, err := url.Parse(f.URL)
 	if err != nil || u.Scheme != "http" || !loopback(u.Hostname()) {
 		s.add(at+".url", "want http://127.0.0.1:PORT/…: the agent reads it on its own host")

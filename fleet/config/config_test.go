@@ -95,7 +95,7 @@ func TestSampleAgentLoads(t *testing.T) {
 	if c := a.Commands["vm-start"]; c.Run[0] != "/usr/lib/vms/start" || c.Timeout != 2*time.Minute || c.User != "vms" {
 		t.Errorf("%+v", a.Commands)
 	}
-	if u := a.System.Units; u[len(u)-1] != "telegraf.service" || len(u) != len(DefaultSystem().Units)+1 {
+	if u := a.System.Units; u[len(u)-1] != "telegraf.service" || len(u) != len(fleet.DefaultSystem().Units)+1 {
 		t.Errorf("%v", u)
 	}
 	if a.Dirs[0] != (fleet.DirRule{Path: "/var/lib/vms/*", Kind: "sandbox", Prefix: "vm-"}) || a.Keep[0].Exe != "dcgm*" {
@@ -108,7 +108,7 @@ func TestSampleAgentLoads(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	own, err := parseAgent("[system]\nreplace = true\nexes = [\"sshd\"]\n")
-	if err != nil || len(own.System.Units) != 0 || own.System.Exes[0] != "sshd" {
+	if err != nil || own.System.Units == nil || len(own.System.Units) != 0 || own.System.Exes[0] != "sshd" {
 		t.Errorf("replaced: %+v %v", own.System, err)
 	}
 }

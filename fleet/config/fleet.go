@@ -21,6 +21,7 @@ type Fleet struct {
 	Notices   []Notice
 	SSH       SSH
 	Operators []Operator
+	Levers    []Lever // programs that carry strategies out
 	// Speed divides every duration of a drain. It is for fleets of scoped agents
 	// only (demos and tests): a host whose agent is not scoped is not drained by a
 	// console with a speed above 1.
@@ -102,7 +103,7 @@ type Operator struct {
 // Budget is what a workload of the class is given where no rule says otherwise.
 func (f Fleet) Budget(c fleet.Class) fleet.Budget { return f.Budgets[c] }
 
-// Rules are the class rules without what only levers need.
+// Rules are the class rules, in order.
 func (f Fleet) Rules() []fleet.ClassRule {
 	rules := make([]fleet.ClassRule, len(f.Classes))
 	for i, c := range f.Classes {

@@ -28,6 +28,7 @@ type rawFleet struct {
 	Notice   []rawNotice `toml:"notice"`
 	SSH      rawSSH      `toml:"ssh"`
 	Operator []Operator  `toml:"operator"`
+	Lever    []rawLever  `toml:"lever"`
 	Demo     struct {
 		Speed *float64 `toml:"speed"`
 	} `toml:"demo"`
@@ -68,7 +69,8 @@ func (s *source) fleet(raw rawFleet, env func(string) string, exists func(string
 	f := Fleet{Path: s.file, Limits: Limits{MovesPerHost: 4, MovesPerTarget: 2, Handshakes: 8}}
 	f.Journal.URL = s.journal(raw.Journal.URL, env)
 	f.Planes = s.planes(raw.Plane, env)
-	f.Classes = s.classes(raw.Class, f.Planes)
+	f.Levers = s.levers(raw.Lever)
+	f.Classes = s.classes(raw.Class, f.Planes, f.Levers)
 	f.Budgets = s.budgets(raw.Budget)
 	f.Terminate = s.terminate(raw.Terminate.Type, raw.Terminate.Run)
 	if raw.Limits != nil {

@@ -1,0 +1,246 @@
+package drain
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	"ebb/fleet"
+)
+
+// leverAnswered folds how an act of a lever went.
+func (it *Item) leverAnswered(a Act, b DriveOutcome, at time.Time) {
+	lever := it.Move.Lever
+	it.Move = it.Move.answered(a, b, at)
+	reason := fleet.Reason{}
+	detail := cmp.Or(b.Detail, b.Progress, string(b.Result))
+	switch b.Result {
+	case Done:
+		it.RetryAt, it.Fails = time.Time{}, 0
+		if a.Op == OpUndo {
+			if it.Move.Rounds > 0 && len(it.Move.Begun) == 0 {
+				it.RetryAt = at // once more, but not at once
+			}
+			break
+		}
+		it.succeeded(a, at)
+	case RunningAct:
+		if a.Op != OpUndo {
+			reason = fleet.Because(WaitRunning, "lever", lever, "step", string(a.Step), "detail", b.Progress)
+			break
+		}
+		it.RetryAt = at
+		reason = fleet.Because(WaitUndo, "step", string(a.Step), "detail", b.Progress)
+	case WaitAct:
+		it.RetryAt, it.Fails = at, it.Fails+1
+		reason = fleet.Because(WaitLeverWaits, "lever", lever, "step", string(a.Step), "detail", detail)
+	default:
+		it.RetryAt, it.Fails = at, it.Fails+1
+		reason = fleet.Because(WaitFailed, "step", string(a.tag()), "detail", detail, "code", b.Reason.Code)
+	}
+	if !it.Held && !it.Keep {
+		it.Reason = reason
+	}
+}
+
+// leverWay finds the lever of an item and its way; a reason says why there is
+// none.
+func (d *decider) leverWay(f Found) (LeverSpec, []Step, fleet.Reason) {
+	if f.Lever == "" {
+		return LeverSpec{}, nil, fleet.Because(WaitNoStrategy, "class", string(f.Class))
+	}
+	spec, ok := d.p.Levers[f.Lever]
+	if !ok {
+		return spec, nil, fleet.Because(WaitNoLever, "lever", f.Lever)
+	}
+	steps, missing := way(f.Class, spec)
+	if missing != "" {
+		return spec, nil, fleet.Because(WaitNoLever, "lever", f.Lever, "step", string(missing))
+	}
+	return spec, steps, fleet.Reason{}
+}
+
+// move brings a workload on along its lever's way, or back.
+func (d *decider) move(it Item) {
+	if d.busy(it.Key) {
+		return
+	}
+	m := it.Move
+	why := d.rollback(it)
+	switch {
+	case m.Undoing || m.Underway() && why != "":
+		d.undo(it, why)
+	case m.Underway() && d.frozen(it):
+	case m.Asked != "":
+		d.askLever(it)
+	case m.Underway():
+		d.forward(it, m.Steps)
+	case m.Complete():
+		d.because(it, fleet.Because(WaitLeaving))
+	default:
+		d.setOut(it)
+	}
+}
+
+// frozen reports whether a move that can only be finished is left alone: a person
+// said so, or it has failed too often after the drain had ended.
+func (d *decider) frozen(it Item) bool {
+	return it.Held || it.Keep || d.over() && it.Fails >= giveUp
+}
+
+// over reports whether nothing may begin any more.
+func (d *decider) over() bool {
+	return d.s.Phase == Stopped || d.s.Phase == DeadlineReached || !d.now.Before(d.s.Deadline)
+}
+
+// rollback says why a move must be rolled back, if so.
+func (d *decider) rollback(it Item) string {
+	m := it.Move
+	seen, here := d.seen[it.Key]
+	switch {
+	case m.NoReturn || !m.Underway() && !m.Undoing:
+		return ""
+	case d.s.Phase == Stopped:
+		return "the drain was stopped"
+	case d.over():
+		return "the deadline is reached"
+	case it.Held, it.Keep, it.Kept != "", d.excepted(it):
+		return "it is to stay"
+	case it.Class != m.Class:
+		return "its class is " + it.Class.String() + " now"
+	case m.Failed != "" && (m.Result == Refused || m.Failed == StepRestore || it.Fails >= giveUp):
+		return string(m.Failed) + " failed"
+	case m.Class == fleet.Pausable && here && m.Done[StepSnapshot] != (time.Time{}) && !seen.Run.IsZero() && seen.Run != m.Run:
+		return "it was started anew here after its snapshot"
+	}
+	return ""
+}
+
+// undo takes the last step back that stands. The next one follows only once the
+// lever has answered that this one is undone: that is what keeps the source
+// paused while another copy may be there.
+func (d *decider) undo(it Item, why string) {
+	m := it.Move
+	s := m.Last()
+	if d.over() && it.Fails >= giveUp || d.delayed(it) {
+		d.stuckUndo(it, s)
+		return
+	}
+	d.act(it, Act{Kind: ActLever, Op: OpUndo, Step: s, Lever: m.Lever, Target: it.Target})
+	if !it.Held && !it.Keep { // what a person said stays the reason
+		d.because(it, fleet.Because(WaitUndo, "step", string(s), "why", why))
+	}
+}
+
+// stuckUndo says why a move that is being rolled back stands still. While the
+// target's copy may exist the source stays paused, and that has its own reason.
+func (d *decider) stuckUndo(it Item, s Step) {
+	if it.Fails == 0 || it.Reason.Code == WaitTwoCopies {
+		return
+	}
+	_, restored := it.Move.Begun[StepRestore]
+	_, promoted := it.Move.Begun[StepPromote]
+	if restored || promoted {
+		d.because(it, fleet.Because(WaitTwoCopies, "target", it.Target.Name(), "step", string(s), "detail", it.Reason.Args["detail"]))
+	}
+}
+
+// askLever asks what became of an act that runs beside the engine.
+func (d *decider) askLever(it Item) {
+	m := it.Move
+	ready := m.AskAt.Add(d.p.LeverEvery * time.Duration(min(max(it.Fails, 1), 6)))
+	if d.now.Before(ready) {
+		d.wake(ready)
+		return
+	}
+	step := it.Step
+	if next := m.Next(); next != "" {
+		step = next
+	}
+	a := Act{Kind: ActLever, Op: OpStatus, Step: step, Lever: cmp.Or(m.Lever, it.Lever), Target: it.Target, Of: m.Asked}
+	if atPlane(step) {
+		a.Kind = ActFlip
+	}
+	d.act(it, a)
+}
+
+// setOut begins a move: a place is found before anything is paused.
+func (d *decider) setOut(it Item) {
+	spec, steps, why := d.leverWay(it.Found)
+	switch {
+	case !why.IsZero():
+		d.because(it, why)
+		return
+	case it.Move.Rounds >= max(d.p.Rounds, 1):
+		if it.Reason.Code != WaitRolledBack {
+			d.because(it, fleet.Because(WaitRolledBack, "times", strconv.Itoa(it.Move.Rounds), "detail", it.Reason.Args["detail"]))
+		}
+		return
+	case d.over(), d.delayed(it):
+		return
+	case d.moving >= d.p.MovesPerHost:
+		d.because(it, fleet.Because(WaitTurn, "limit", strconv.Itoa(d.p.MovesPerHost), "running", strconv.Itoa(d.moving)))
+		return
+	}
+	target, why := d.place(it)
+	if target == "" {
+		d.because(it, why)
+		return
+	}
+	d.moving++
+	d.promise(target, it)
+	d.act(it, Act{Kind: ActLever, Op: OpDo, Step: steps[0], Lever: spec.Name, Target: target, Class: it.Class, Steps: steps})
+	d.because(it, fleet.Because(WaitLever, "lever", spec.Name, "step", string(steps[0])))
+}
+
+// forward does the next step.
+func (d *decider) forward(it Item, steps []Step) {
+	m := it.Move
+	step := m.Next()
+	switch {
+	case d.delayed(it):
+		return
+	case !m.NoReturn && d.doubted(it):
+		return
+	}
+	a := Act{Kind: ActLever, Op: OpDo, Step: step, Lever: m.Lever, Target: it.Target}
+	if atPlane(step) {
+		a.Kind = ActFlip
+		if spec, ok := d.p.Levers[m.Lever]; !ok || !spec.Does(step) {
+			a.Lever = "" // only the claim moves
+		}
+	}
+	d.act(it, a)
+	d.because(it, fleet.Because(WaitLever, "lever", m.Lever, "step", string(step)))
+}
+
+// doubted reports whether this reading says that nobody claims the workload any
+// more: then it is not brought to life elsewhere. It waits as it is, because that
+// its owner ended it can turn out to be a slow plane.
+func (d *decider) doubted(it Item) bool {
+	seen, here := d.seen[it.Key]
+	if !here || seen.Verdict != fleet.Orphan && seen.Verdict != fleet.Unattributed {
+		return false
+	}
+	d.because(it, fleet.Because(WaitUnclassified, "verdict", string(seen.Verdict)))
+	return true
+}
+
+// unsettled goes on, in a drain that has been stopped, with what must be finished
+// or rolled back.
+func (d *decider) unsettled() {
+	if why := d.readable(); !why.IsZero() {
+		d.wait(why)
+		return
+	}
+	d.index()
+	if h := d.facts.Holds; h.Drain == nil || h.Drain.Drain != d.s.Drain || d.s.Boot != "" && d.s.Boot != d.facts.Boot {
+		return
+	}
+	for _, k := range d.keys {
+		if it := d.s.Items[k]; it.Open() && it.Move.Underway() {
+			d.move(it)
+		}
+	}
+	d.flushReasons()
+}
