@@ -116,7 +116,7 @@ func (d *drawing) silence(r row, now time.Time) string {
 		plane = "plane heard it " + widget.Ago(now.Sub(hb))
 	}
 	text := plane + "; " + cmp.Or(words.Text(r.v.Problem), "no answer")
-	if at := feed.ReadAt(r.v); !at.IsZero() {
+	if at := feed.ReadAt(*r.v); !at.IsZero() {
 		text += "; last read " + widget.Ago(now.Sub(at))
 	}
 	return text
@@ -147,7 +147,7 @@ func (d *drawing) classes(r row) string {
 // agent is how long ago the agent was heard.
 func (d *drawing) agent(r row, now time.Time) widget.Cell {
 	s := d.env.Theme.Styles
-	at := feed.ReadAt(r.v)
+	at := feed.ReadAt(*r.v)
 	if at.IsZero() {
 		return widget.T("?", s.Stale)
 	}

@@ -77,7 +77,10 @@ func (m Model) SetHost(h fleet.HostID) Model {
 
 // Host is the host under the cursor.
 func (m Model) Host() fleet.HostID {
-	r, _ := m.table.Selected()
+	r, ok := m.table.Selected()
+	if !ok {
+		return ""
+	}
 	return r.v.Host.ID
 }
 

@@ -106,7 +106,7 @@ func TestFilterFields(t *testing.T) {
 
 // Where a host was never read, nothing about it is shown as nothing.
 func TestUnknownIsNotEmpty(t *testing.T) {
-	r := makeRow(feed.Frame{}, fleet.HostView{Host: fleet.Host{ID: "p/x"}}, now)
+	r := makeRow(feed.Frame{}, &fleet.HostView{Host: fleet.Host{ID: "p/x"}}, now)
 	if _, ok := r.classes(); ok {
 		t.Error("classes are known")
 	}

@@ -35,8 +35,8 @@ const forgotten = 24 * time.Hour
 
 // row is one host with what is said about it.
 type row struct {
-	v          fleet.HostView
-	s          *drain.State // its drain, unless that has been lifted
+	v          *fleet.HostView // in the frame, which nobody changes
+	s          *drain.State    // its drain, unless that has been lifted
 	role, word string
 	hold       *fleet.Hold // the older of the holds, as the host last told
 	since      time.Time   // of the state
@@ -44,17 +44,18 @@ type row struct {
 	dirty      int  // findings that need explaining
 	needs      bool // a person
 	forgotten  bool
+	rank       int // by attention
 }
 
 func rows(f feed.Frame, by order, now time.Time) []row {
 	out := make([]row, 0, len(f.Snapshot.Hosts))
-	for _, v := range f.Snapshot.Hosts {
-		out = append(out, makeRow(f, v, now))
+	for i := range f.Snapshot.Hosts {
+		out = append(out, makeRow(f, &f.Snapshot.Hosts[i], now))
 	}
 	slices.SortStableFunc(out, func(a, b row) int {
 		switch by {
 		case byAttention:
-			return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.v.Host.ID, b.v.Host.ID))
+			return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.v.Host.ID, b.v.Host.ID))
 		case byState:
 			return cmp.Or(cmp.Compare(a.word, b.word), cmp.Compare(a.v.Host.ID, b.v.Host.ID))
 		case byAge:
@@ -65,12 +66,12 @@ func rows(f feed.Frame, by order, now time.Time) []row {
 	return out
 }
 
-func makeRow(f feed.Frame, v fleet.HostView, now time.Time) row {
+func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 	r := row{v: v}
 	if s, ok := f.Drains[v.Host.ID]; ok && s.Drain != "" && !s.Undone {
 		r.s, r.counts = &s, s.Count()
 	}
-	r.role, r.word = words.State(v, r.s)
+	r.role, r.word = words.State(*v, r.s)
 	holds, _, _ := v.Holds()
 	r.hold = holds.Cordon
 	if r.hold == nil {
@@ -88,12 +89,13 @@ func makeRow(f feed.Frame, v fleet.HostView, now time.Time) row {
 	r.needs = r.role == themes.NeedsYou || r.counts.NeedsYou > 0
 	r.forgotten = r.s == nil && holds.Drain == nil && holds.Cordon != nil && v.Unreachable.IsZero() &&
 		now.Sub(holds.Cordon.Since) > forgotten
+	r.rank = r.attention()
 	return r
 }
 
-// rank puts first what needs a person, then what goes wrong, then what is under
+// attention puts first what needs a person, then what goes wrong, then what is under
 // way, and last what is as it should be.
-func (r row) rank() int {
+func (r row) attention() int {
 	switch {
 	case r.needs:
 		return 0

@@ -152,7 +152,8 @@ func (m Model) rows() []row {
 	now := m.env.Now()
 	clock := m.frame.Clock(now)
 	var out []row
-	for _, v := range m.frame.Snapshot.Hosts {
+	for i := range m.frame.Snapshot.Hosts {
+		v := &m.frame.Snapshot.Hosts[i]
 		s, has := m.frame.Drains[v.Host.ID]
 		if has = has && s.Drain != "" && !s.Undone; has {
 			out = append(out, m.ofDrain(v, s, clock)...)
@@ -185,7 +186,7 @@ func (m Model) rows() []row {
 }
 
 // ofHost are the holds of a host, and its silence.
-func (m Model) ofHost(v fleet.HostView, drained bool, now time.Time) []row {
+func (m Model) ofHost(v *fleet.HostView, drained bool, now time.Time) []row {
 	s := m.env.Theme.Styles
 	var out []row
 	id := v.Host.ID
@@ -212,7 +213,7 @@ func (m Model) ofHost(v fleet.HostView, drained bool, now time.Time) []row {
 
 // ofDrain are a drain, what blocks it by name, its deadline, and what its owners
 // were told.
-func (m Model) ofDrain(v fleet.HostView, s drain.State, clock time.Time) []row {
+func (m Model) ofDrain(v *fleet.HostView, s drain.State, clock time.Time) []row {
 	st := m.env.Theme.Styles
 	id := s.Host
 	if id == "" {

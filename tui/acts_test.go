@@ -1,0 +1,230 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ebb/fleet"
+	"ebb/tui/feed"
+)
+
+func TestCordonNeedsOneKey(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	c.press("c")
+	c.only("cordon prod/gpu-044 on a hunch")
+	c.shows("cordon gpu-044: plane and host are told")
+	c.v.calls = nil
+	c.press("C", "ctrl+u")
+	c.shows("reason to cordon gpu-044")
+	c.text("looks slow")
+	c.press("enter")
+	c.only("cordon prod/gpu-044 looks slow")
+}
+
+func TestCordonOfManyAsksForTheCount(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	for range 6 {
+		c.press("space")
+	}
+	c.press("c")
+	c.painted()
+	c.only()
+	c.shows("cordon 6 hosts", "of pool h200-a, more than a quarter")
+	c.press("6", "enter")
+	if got := strings.Count(c.v.called(), "cordon prod/"); got != 6 {
+		t.Errorf("%d cordons:\n%s", got, c.v.called())
+	}
+	// Two of eighteen are no crowd.
+	c.v.calls = nil
+	c.goHost("gpu-050")
+	c.press("space", "space", "c")
+	if got := strings.Count(c.v.called(), "cordon prod/"); got != 2 {
+		t.Errorf("%d cordons:\n%s", got, c.v.called())
+	}
+}
+
+func TestMarksThatAreHiddenAreLeftAlone(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-047")
+	c.press("space", "space", "/")
+	c.text("gpu-047")
+	c.press("enter", "c")
+	c.only("cordon prod/gpu-047 on a hunch")
+	c.shows("cordon gpu-047")
+}
+
+func TestSameVerbTwiceAtOnce(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	first := c.m.want(feed.Want{Verb: feed.Cordon, Host: "prod/gpu-044"})
+	second := c.m.want(feed.Want{Verb: feed.Cordon, Host: "prod/gpu-044"})
+	c.shows("under way already", "cordon gpu-044…")
+	c.run(second)
+	c.only()
+	c.run(first)
+	c.only("cordon prod/gpu-044 on a hunch")
+	c.press("c")
+	c.only("cordon prod/gpu-044 on a hunch", "cordon prod/gpu-044 on a hunch")
+}
+
+// An answer of a run that is no longer the current one changes nothing.
+func TestStaleAnswersAreDropped(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.v.gate = openGate(gpu046)
+	c.goHost("gpu-046")
+	old := c.m.readGate(feed.Verify, gpu046)
+	c.goHost("gpu-041")
+	c.press("4")
+	c.run(old)
+	if _, _, ok := c.m.panes.gate.m.Gate(); !ok || c.m.panes.gate.Host() != gpu041 {
+		t.Fatal("the gate of gpu-041 was not read")
+	}
+	if g, _, _ := c.m.panes.gate.m.Gate(); g.Proof != nil {
+		t.Error("the proof of another host is shown")
+	}
+	c.press("t")
+	c.only("verify prod/gpu-046")
+	c.shows("refused: terminate gpu-041")
+}
+
+func TestRefusalListsEveryReason(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.v.err = refusal{[]fleet.Issue{leakIssue, {Check: fleet.CheckTickets, Detail: "ticket t-9 is open"}}}
+	c.goHost("gpu-044")
+	c.press("c")
+	c.painted()
+	c.shows("refused: cordon gpu-044", "leak netns/ns-7f3a", "open admission: ticket t-9 is open")
+	c.press("enter")
+	c.shows("refused: cordon gpu-044") // the status line keeps it
+	c.v.err = nil
+	c.press("c")
+	c.showsNot("refused:")
+}
+
+func TestCleanShowsADryRunFirst(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-046")
+	c.press("3", "home", "c")
+	c.painted()
+	c.only()
+	c.shows("dry run", "netns/ns-7f3a", "ino 4026532871", "10.7.0.4/30")
+	c.press("y")
+	c.only(`clean prod/gpu-046 netns/ns-7f3a ino 4026532871`)
+
+	c.v.calls = nil
+	c.press("c")
+	c.painted()
+	f := fixture()
+	h := hostOf(&f, gpu046)
+	other := leak
+	other.Identity = "ino 1"
+	h.Findings[0].Resource = &other
+	c.frame(f)
+	c.press("y")
+	c.only()
+	c.shows("refused: clean")
+	c.press("esc")
+
+	c.goHost("gpu-041")
+	c.press("3", "home", "c")
+	c.only()
+	c.shows("is no leak")
+}
+
+func TestAcceptIsTypedAndReasoned(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.v.gate = lockedGate(gpu046)
+	c.goHost("gpu-046")
+	c.press("4", "home")
+	for range 5 {
+		c.press("j")
+	}
+	c.press("a", "enter")
+	c.shows("needs a reason")
+	c.press("a")
+	c.text("known")
+	c.press("enter")
+	c.painted()
+	c.press("enter")
+	c.only()
+	c.press("a")
+	c.text("known")
+	c.press("enter")
+	c.painted()
+	c.text("netns/ns-7f3a")
+	c.press("enter")
+	c.only(`accept prod/gpu-046 netns/ns-7f3a "known" "netns/ns-7f3a"`)
+}
+
+func TestUncordonNamesWhoseItIs(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-017")
+	c.press("u")
+	c.painted()
+	c.shows("cordoned by ops", "looks slow", "THEIRS")
+	c.press("n")
+	c.only()
+	c.goHost("gpu-044")
+	c.press("u")
+	c.shows("gpu-044 is not cordoned")
+}
+
+func TestDrainShowsThePlanAndAsks(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	c.press("d")
+	c.painted()
+	c.shows("deadline", "45m", "unstated")
+	c.press("down", "right", "down")
+	c.text("CVE")
+	c.press("enter")
+	c.shows("MAY DIE: job/etl-legacy", "STAYS")
+	c.press("y") // not painted yet
+	c.only()
+	c.painted()
+	c.press("y")
+	c.only(`drain prod/gpu-044 45m0s kernel "CVE" 4`)
+	if c.m.cur != "board" || c.m.host != "prod/gpu-044" {
+		t.Errorf("on %s of %s", c.m.cur, c.m.host)
+	}
+}
+
+func TestDrainDialogClosedBeforeItsPlan(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	c.press("d")
+	c.painted()
+	c.clock = c.clock.Add(time.Second)
+	plan := c.m.update(keyPress("enter"))
+	c.press("esc")
+	c.run(plan)
+	if c.m.over != nil {
+		t.Error("a plan that nobody waits for opened a dialog")
+	}
+	c.only()
+}
+
+func TestReadOnlyRefusesEveryAct(t *testing.T) {
+	f := fixture()
+	f.Config.ReadOnly = true
+	c := open(t, f, 100, 30, nil)
+	c.shows("READ-ONLY")
+	for _, k := range []string{"c", "u", "d"} {
+		c.goHost("gpu-017")
+		c.press(k)
+		c.shows("read-only")
+	}
+	c.toBoardRow("etl-legacy")
+	for _, k := range []string{"e", "m", "c", "h", "K", "r", "x", "s"} {
+		c.press(k)
+		if c.m.over != nil || c.m.line != nil {
+			t.Errorf("%s opened something", k)
+		}
+	}
+	c.goHost("gpu-046")
+	c.press("4", "v", "t")
+	c.only()
+}
