@@ -85,10 +85,10 @@ func (p *Prober) ours(l loop) bool {
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
 			dir = real // the kernel says paths without links
 		}
-		prefixes = append(slices.Clip(prefixes), strings.TrimSuffix(dir, "/")+"/")
+		prefixes = append(slices.Clip(prefixes), dir)
 	}
 	return len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(prefix string) bool {
-		return strings.HasPrefix(l.file, prefix)
+		return strings.HasPrefix(l.file, strings.TrimSuffix(prefix, "/")+"/")
 	})
 }
 

@@ -26,14 +26,14 @@ const DefaultTimeout = 10 * time.Second
 // Config says what to read and how to recognise it.
 type Config struct {
 	Root
-	System       fleet.SystemRules // a nil list is replaced by DefaultSystem's
+	System       fleet.SystemRules // a nil list is replaced by fleet.DefaultSystem's
 	Keep         []fleet.KeepRule
 	Workloads    []fleet.WorkloadRule
 	Presets      []string // Preset constants
 	ManifestDirs []string // for the preset "manifest"
 	Dirs         []fleet.DirRule
-	// LoopPrefix limits loop devices to those whose backing file has one of
-	// these prefixes: the devices are machine-wide, and in a lab many hosts
+	// LoopPrefix limits loop devices to those whose backing file lies below one
+	// of these directories: the devices are machine-wide, and in a lab many hosts
 	// share one machine. With Dir set, files below Dir count too.
 	LoopPrefix []string
 	NVML       string        // path of ebbd-nvml; empty goes straight to nvidia-smi

@@ -142,6 +142,7 @@ func TestLoops(t *testing.T) {
 	tr.loop("loop2", "/other/host.img", "19")
 	tr.loop("loop3", tr.path("var/lib/odd (deleted)"), "20")
 	tr.loop("loop4", "/lab/mine.img", "")
+	tr.loop("loop6", "/lab2/another-labs.img", "21")
 	tr.write("sys/block/loop5/dev", "7:5\n") // no file attached
 	tr.write("sys/block/vda/dev", "254:1\n")
 	tr.write("sys/block/loop0/loop0p1/dev", "259:7\n")
@@ -149,7 +150,7 @@ func TestLoops(t *testing.T) {
 	tr.write("proc/1/mountinfo", "22 1 254:1 / / rw - ext4 /dev/vda1 rw\n40 22 7:1 / /mnt/a\\040b rw - ext4 /dev/loop1 rw\n41 22 259:7 / /mnt/p rw - ext4 /dev/loop0p1 rw\n")
 	rules := []fleet.WorkloadRule{{Kind: "sandbox", Exe: "fc", ID: fleet.IDRule{After: "--id"},
 		Owns: map[string]string{"dir": tr.path("var/lib/vms/{id}"), "loop": tr.path("img/{id}.img")}}}
-	s := tr.scan(Config{Workloads: rules, LoopPrefix: []string{"/lab/"}, System: fleet.SystemRules{Loops: []string{"/lab/*.img"}}})
+	s := tr.scan(Config{Workloads: rules, LoopPrefix: []string{"/lab"}, System: fleet.SystemRules{Loops: []string{"/lab/*.img"}}})
 	list := need(t, s.Loops)
 	if len(list) != 4 {
 		t.Fatalf("got %+v", list)

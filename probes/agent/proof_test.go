@@ -352,3 +352,26 @@ func TestTheSignatureIsOneThatSSHKeygenKnows(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
+
+// What the console itself leaves unexplained is refused before anything is
+// signed, unless it has been accepted by name.
+func TestWhatTheConsoleAssertsMustBeExplainedToo(t *testing.T) {
+	r, req := proofRig(t)
+	ghost := proof.Asserted{
+		Claims: proof.ClaimsDigest(nil), Console: "ann@desk", Verdicts: map[fleet.Verdict]int{fleet.Ghost: 1},
+		Findings: []proof.Finding{{Key: vm1, Verdict: fleet.Ghost}},
+	}
+	var err error
+	req.Asserted, err = json.Marshal(ghost)
+	ok(t, err)
+	op := r.dial(wire.Operate)
+	_, err = op.Proof(t.Context(), req)
+	named(t, code(t, err, wire.CodeNotEmpty), fleet.CheckClaims, "vm/1")
+	_, err = r.dial(wire.Terminate).Accept(t.Context(), wire.AcceptRequest{Key: vm1, Reason: "known", Who: "ann", Typed: vm1.String()})
+	ok(t, err)
+	_, err = op.Proof(t.Context(), req)
+	ok(t, err)
+	req.Asserted = nil
+	_, err = op.Proof(t.Context(), req)
+	named(t, code(t, err, wire.CodeNotEmpty), fleet.CheckClaims, "claims were not read")
+}

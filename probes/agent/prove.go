@@ -102,7 +102,7 @@ func (a *Agent) proveNow(f fleet.Facts, req wire.ProofRequest, asserted proof.As
 	if err := a.notStale(req.Drain, req.Epoch); err != nil {
 		return wire.ProofReply{}, err
 	}
-	if issues := append(proof.Issues(f), a.actIssues()...); len(issues) > 0 {
+	if issues := slices.Concat(proof.Issues(f), a.actIssues(), proof.AssertedIssues(asserted, f.Accepted)); len(issues) > 0 {
 		return wire.ProofReply{}, refuse(wire.CodeNotEmpty, fmt.Sprintf("%d things keep this host from being proved empty", len(issues))).issues(issues)
 	}
 	items, now := proof.Items(f), a.cfg.Clock.Now()
