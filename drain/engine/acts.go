@@ -142,9 +142,10 @@ func (e *Engine) doCordon(ctx context.Context, j drain.Job) drain.Answer {
 
 func (d *Driver) job(a drain.Act) drain.Job {
 	return drain.Job{Drain: d.s.Drain, Epoch: d.lease.Epoch, Machine: d.s.Machine, Source: fleet.Host{ID: d.host},
-		For: d.s.For, Reason: d.s.Reason, By: d.s.By.Name, Act: a, Item: d.s.Items[a.Key]}
+		For: d.s.For, Reason: d.s.Reason, Until: d.s.Deadline, By: d.s.By.Name, Act: a, Item: d.s.Items[a.Key]}
 }
 
 func outcome(a drain.Act, answer drain.Answer) drain.DriveOutcome {
-	return drain.DriveOutcome{Act: a.ID, Key: a.Key, Result: answer.Result, Reason: answer.Reason, Detail: answer.Detail}
+	return drain.DriveOutcome{Act: a.ID, Key: a.Key, Result: answer.Result, Reason: answer.Reason, Detail: answer.Detail,
+		State: answer.State, Progress: answer.Progress, NoReturn: answer.NoReturn}
 }

@@ -23,6 +23,9 @@ func Leaks(v fleet.HostView) []fleet.Finding {
 
 // Clean removes one leaked resource, by the identity that was shown.
 func (e *Engine) Clean(ctx context.Context, host fleet.HostID, r fleet.Resource, machine string) (drain.Answer, error) {
+	if err := e.sameMachine(ctx, "clean", host, machine); err != nil {
+		return drain.Answer{}, err
+	}
 	agent, err := e.cfg.Agents.Agent(ctx, host, RoleOperate)
 	if err != nil {
 		return drain.Answer{}, fmt.Errorf("clean %s on %s: %w", r.Key, host, err)

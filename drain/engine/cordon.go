@@ -104,12 +104,13 @@ func (e *Engine) tell(ctx context.Context, host fleet.HostID, reason string, r *
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		machine := e.bound(ctx, host)
 		r.Agent = retried(ctx, "host", func(ctx context.Context) error {
 			agent, err := e.cfg.Agents.Agent(ctx, host, RoleCordon)
 			if err != nil {
 				return err
 			}
-			got, err := agent.SetHold(ctx, fleet.Hold{Kind: fleet.CordonHold, Who: e.cfg.Actor.Name, Why: reason}, "")
+			got, err := agent.SetHold(ctx, fleet.Hold{Kind: fleet.CordonHold, Who: e.cfg.Actor.Name, Why: reason}, machine)
 			if err == nil {
 				r.Hold, r.Audit = got.Holds.Cordon, got.Audit
 			}

@@ -15,6 +15,7 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -40,6 +41,12 @@ type Config struct {
 	// same id once it can; nil where there is none.
 	Spool func(drain.Event) error
 	Log   *slog.Logger
+	// Promised says what drains of other hosts are bringing where; nil where nobody
+	// can say.
+	Promised func(ctx context.Context, except fleet.HostID) map[fleet.HostID][]fleet.Needs
+	// JournalHost is where the journal is served, where that is another machine: a
+	// drain of that host is refused.
+	JournalHost string
 }
 
 // Engine carries out verbs and drives drains.

@@ -15,7 +15,7 @@ import (
 // The plane comes first: where the second half fails, the host still takes
 // nothing.
 func (e *Engine) Uncordon(ctx context.Context, host fleet.HostID, reason string, theirs bool) (fleet.Holds, error) {
-	agent, facts, err := e.held(ctx, host, RoleCordon)
+	agent, facts, err := e.held(ctx, "uncordon", host, RoleCordon)
 	if err != nil {
 		return fleet.Holds{}, fmt.Errorf("uncordon %s: %w", host, err)
 	}
@@ -44,19 +44,23 @@ func (e *Engine) liftFlag(ctx context.Context, host fleet.HostID, theirs bool) e
 	return plane.Lift(ctx, host, theirs)
 }
 
-func (e *Engine) held(ctx context.Context, host fleet.HostID, role Role) (Agent, fleet.Facts, error) {
+// held reads the holds of a host through a channel of a role.
+func (e *Engine) held(ctx context.Context, verb string, host fleet.HostID, role Role) (Agent, fleet.Facts, error) {
 	agent, err := e.cfg.Agents.Agent(ctx, host, role)
 	if err != nil {
 		return nil, fleet.Facts{}, err
 	}
 	facts, err := agent.Facts(ctx, false)
+	if err == nil {
+		err = e.sameMachine(ctx, verb, host, facts.Machine)
+	}
 	return agent, facts, err
 }
 
 // Undrain stops the drain and lifts its hold; the cordon stays. theirs lifts the
 // hold of a drain that this journal does not know.
 func (e *Engine) Undrain(ctx context.Context, host fleet.HostID, theirs bool) (fleet.Holds, error) {
-	agent, facts, err := e.held(ctx, host, RoleOperate)
+	agent, facts, err := e.held(ctx, "undrain", host, RoleOperate)
 	if err != nil {
 		return fleet.Holds{}, fmt.Errorf("undrain %s: %w", host, err)
 	}

@@ -46,6 +46,9 @@ func (d *Driver) finished() bool {
 	if d.over() {
 		return true
 	}
+	if d.s.Unsettled() { // moves are still being finished, or rolled back
+		return false
+	}
 	if d.s.Phase != drain.DeadlineReached {
 		return d.s.Phase.Ended()
 	}

@@ -26,7 +26,8 @@ func (e *Engine) View(ctx context.Context, host fleet.HostID, s drain.State) (dr
 	if err != nil {
 		return drain.View{}, err
 	}
-	return drain.View{Source: src, Targets: e.cfg.Look.Targets(host), Issues: Issues(src, s), SelfClaims: src.SelfClaims}, nil
+	return drain.View{Source: src, Targets: e.cfg.Look.Targets(host), Issues: Issues(src, s), SelfClaims: src.SelfClaims,
+		Promised: e.promised(ctx, host), JournalHost: e.cfg.JournalHost}, nil
 }
 
 // Plan says what a drain would do, and changes nothing.
@@ -61,6 +62,9 @@ func (e *Engine) start(ctx context.Context, host fleet.HostID, r Request, plan d
 	if unfinished && s.Phase != drain.Stopped {
 		return s.Drain, true, nil
 	}
+	if plan.Refused != "" {
+		return "", false, &Refused{Verb: "drain", Host: host, Issues: []fleet.Issue{{Check: fleet.CheckReach, Detail: plan.Refused}}}
+	}
 	if r.Deadline <= 0 {
 		return "", false, fmt.Errorf("drain %s: an outer deadline is required", host)
 	}
@@ -77,4 +81,12 @@ func (e *Engine) start(ctx context.Context, host fleet.HostID, r Request, plan d
 		return "", false, err
 	}
 	return id, resumed, nil
+}
+
+// promised is what other drains bring to the hosts that this one could use.
+func (e *Engine) promised(ctx context.Context, host fleet.HostID) map[fleet.HostID][]fleet.Needs {
+	if e.cfg.Promised == nil {
+		return nil
+	}
+	return e.cfg.Promised(ctx, host)
 }

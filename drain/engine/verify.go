@@ -139,6 +139,9 @@ func (e *Engine) Accept(ctx context.Context, host fleet.HostID, key fleet.Key, r
 	case fixed >= 0:
 		return &Refused{Verb: "accept", Host: host, Issues: []fleet.Issue{{Key: key, Detail: "can't be accepted: " + named[fixed].Detail}}}
 	}
+	if err := e.sameMachine(ctx, "accept", host, v.Source.Facts.Value.Machine); err != nil {
+		return err
+	}
 	agent, err := e.cfg.Agents.Agent(ctx, host, RoleTerminate)
 	if err != nil {
 		return fmt.Errorf("accept %s on %s: %w", key, host, err)

@@ -49,6 +49,7 @@ type world struct {
 	calls  int
 	before func(call string) // a test's own hand in a call
 	unseen bool              // the claims never agree
+	skew   time.Duration     // of the journal's clock
 }
 
 func newWorld(t *testing.T) *world {
@@ -63,7 +64,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) open() *journal.Journal {
-	j, err := journal.Open(w.t.Context(), w.url, journal.WithClock(time.Now))
+	j, err := journal.Open(w.t.Context(), w.url, journal.WithClock(func() time.Time { return time.Now().Add(w.skew) }))
 	if err != nil {
 		w.t.Fatal(err)
 	}
