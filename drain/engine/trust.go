@@ -71,3 +71,13 @@ func Sign(ev drain.Event, key ssh.Signer) (drain.Event, error) {
 	ev.Sig = sig
 	return ev, nil
 }
+
+// Apply folds an event, unless it is an ask that is not to be obeyed: that is
+// passed over, and the reader goes on behind it.
+func (t Trust) Apply(s drain.State, ev drain.Event) (drain.State, error) {
+	if err := t.Check(ev); err != nil {
+		s.Num = ev.Num
+		return s, err
+	}
+	return drain.Apply(s, ev)
+}
