@@ -108,7 +108,8 @@ func record(b drain.Body) (string, bool) {
 	case drain.RecProof:
 		return "the host signed a proof, " + Name(head(r.Digest)) + ", good until " + HM(r.Expires), true
 	case drain.RecTerminateIntent:
-		return "terminating by " + Name(r.Type) + ": " + Text(strings.Join(r.Run, " ")), true
+		text := join(", to ", "terminating by "+Name(r.Type), nameOf(r.To))
+		return because(text, strings.Join(r.Run, " ")), true
 	case drain.RecTerminateOutcome:
 		if r.Done {
 			return "terminated", true

@@ -57,6 +57,8 @@ func due(it drain.Item, s drain.State, p drain.Policy, now time.Time) Due {
 	switch {
 	case !it.Open(), !running && !goesOn:
 		return Due{}
+	case !it.MissingAt.IsZero() && (!it.TermAt.IsZero() || it.Verdict == fleet.Unattributed || it.Verdict == fleet.Orphan):
+		return Due{} // it left: by our signal, or nobody claimed it
 	case !it.MissingAt.IsZero():
 		return Due{From: it.MissingAt, At: it.MissingAt.Add(p.CacheWindow), What: "lost"}
 	case it.Held, it.Keep, !it.KillAt.IsZero():

@@ -55,6 +55,7 @@ func TestNext(t *testing.T) {
 		"retiring":           {it: with(fleet.Stateless, func(i *drain.Item) { i.FlippedAt, i.TermAt = t0, min5(1) }), s: running, at: min5(60).Add(-12 * time.Minute), what: "notice"},
 		"asked anew":         {it: with(fleet.Stateless, func(i *drain.Item) { i.FlippedAt, i.TermAt, i.NoticeAt = t0, min5(1), min5(5) }), s: running, at: min5(6), what: "TERM"},
 		"missing":            {it: with(fleet.Durable, func(i *drain.Item) { i.MissingAt = min5(5) }), s: running, at: min5(5).Add(35 * time.Second), what: "lost"},
+		"nobody's":           {it: with(fleet.Unclassified, func(i *drain.Item) { i.MissingAt, i.Verdict = min5(5), fleet.Unattributed }), s: running},
 		"durable":            {it: with(fleet.Durable, func(*drain.Item) {}), s: running},
 		"after the deadline": {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.TermAt = t0, min5(1) }), s: over},
 		"escalated after it": {it: with(fleet.Durable, func(i *drain.Item) { i.NoticeAt, i.TermAt, i.Escalated = t0, min5(1), "mira" }), s: over, at: min5(11).Add(30 * time.Second), what: "KILL"},
