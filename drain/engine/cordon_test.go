@@ -79,7 +79,9 @@ func TestCordonNamesTheMissingSide(t *testing.T) {
 func TestCordonWithoutJournal(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		var spooled []drain.Event
-		e := w.engine(ann, func(c *engine.Config) { c.Spool = func(ev drain.Event) error { spooled = append(spooled, ev); return nil } })
+		e := w.engine(ann, func(c *engine.Config) {
+			c.Spool = func(ev drain.Event) error { spooled = append(spooled, ev); return nil }
+		})
 		w.cut("journal", time.Hour)
 		r, err := e.Cordon(t.Context(), source, "", true, nil)
 		if err != nil || r.State != fleet.Cordoned || !strings.Contains(r.Journal, "kept here") {

@@ -75,7 +75,9 @@ func (w *world) open() *journal.Journal {
 // engine makes one as another process would have it.
 func (w *world) engine(who drain.Actor, more ...func(*engine.Config)) *engine.Engine {
 	p := drain.DefaultPolicy()
-	p.CacheWindow = window
+	p.CacheWindow, p.Notice = window, 20*time.Second
+	p.Defaults[fleet.Stuck] = fleet.Budget{Grace: 90 * time.Second}
+	p.Defaults[fleet.Stateless] = fleet.Budget{Move: 10 * time.Minute, Grace: time.Minute}
 	agents := &agents{w}
 	cfg := engine.Config{
 		Journal: &faulty{w.log, w}, Plane: func(fleet.HostID) (engine.Cordoner, error) { return w.plane, nil },
@@ -96,13 +98,16 @@ func (w *world) engine(who drain.Actor, more ...func(*engine.Config)) *engine.En
 func (w *world) call(ctx context.Context, way, name string, fn func() error) error {
 	w.mu.Lock()
 	w.calls++
-	mode := w.broken[w.calls]
-	until := w.away[way]
+	n := w.calls
+	mode := w.broken[n]
 	hand := w.before
 	w.mu.Unlock()
 	if hand != nil {
 		hand(way + " " + name)
 	}
+	w.mu.Lock()
+	until := w.away[way]
+	w.mu.Unlock()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -111,10 +116,10 @@ func (w *world) call(ctx context.Context, way, name string, fn func() error) err
 	}
 	switch mode {
 	case "fail":
-		return fmt.Errorf("%s %s: %w (call %d)", way, name, errFault, w.calls)
+		return fmt.Errorf("%s %s: %w (call %d)", way, name, errFault, n)
 	case "lose":
 		_ = fn()
-		return fmt.Errorf("%s %s: %w (answer of call %d)", way, name, errFault, w.calls)
+		return fmt.Errorf("%s %s: %w (answer of call %d)", way, name, errFault, n)
 	}
 	return fn()
 }
