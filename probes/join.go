@@ -39,7 +39,7 @@ func (p *Prober) join(r raw) Scan {
 	s.Loops = w.joinLoops(r.loops, p.system)
 	s.GPUs = w.joinGPUs(r.gpus)
 	if gpus, ok := s.GPUs.Get(); ok {
-		w.noteGPUs(gpus, &s.Workloads)
+		noteGPUs(w.table, gpus, &s.Workloads)
 	}
 	list := make([]fleet.Process, len(t.procs))
 	for i, pr := range t.procs {
@@ -72,18 +72,21 @@ func (p *Prober) workloadSource() string {
 // readWorkloads makes the reading of workloads. It needs the processes, the
 // manifests where they are configured, and rules that can be followed.
 func (w *world) readWorkloads(source string, r raw, err error) fleet.Reading[[]fleet.Workload] {
-	took := max(r.table.Took, r.manifests.Took)
+	took, at := max(r.table.Took, r.manifests.Took), r.table.At
+	if r.manifests.At.Before(at) {
+		at = r.manifests.At // the older of the two: a look does not read manifests again
+	}
 	if r.manifests.Status == fleet.Failed {
 		err = errors.Join(err, errors.New(r.manifests.Error))
 	}
 	if err != nil {
-		return fleet.ReadFailed[[]fleet.Workload](source, r.table.At, took, err)
+		return fleet.ReadFailed[[]fleet.Workload](source, at, took, err)
 	}
 	list := make([]fleet.Workload, 0, len(w.workloads))
 	for _, k := range w.sorted() {
 		list = append(list, k.value(w.manifests))
 	}
-	return fleet.Read(list, source, r.table.At, took)
+	return fleet.Read(list, source, at, took)
 }
 
 // value completes a workload with what its processes tell.
@@ -135,11 +138,11 @@ func (w *world) joinGPUs(r fleet.Reading[NVMLReport]) fleet.Reading[[]fleet.GPU]
 }
 
 // noteGPUs tells workloads which devices their processes hold.
-func (w *world) noteGPUs(gpus []fleet.GPU, r *fleet.Reading[[]fleet.Workload]) {
+func noteGPUs(t *table, gpus []fleet.GPU, r *fleet.Reading[[]fleet.Workload]) {
 	held := make(map[fleet.Key][]string)
 	for _, g := range gpus {
 		for _, run := range g.Holders {
-			if p := w.table.byPID[run.PID]; p != nil && !p.Owner.IsZero() {
+			if p := t.byPID[run.PID]; p != nil && p.Run == run && !p.Owner.IsZero() {
 				held[p.Owner] = append(held[p.Owner], g.UUID)
 			}
 		}

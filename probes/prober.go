@@ -52,8 +52,10 @@ type Prober struct {
 
 	scan sync.Mutex // held by the scan in progress
 
-	mu   sync.Mutex
-	last table // of the last scan whose processes could be read
+	mu    sync.Mutex
+	last  table // of the last scan whose processes could be read
+	whole *raw  // what the last Scan read; nil before the first
+	gpus  fleet.Reading[[]fleet.GPU]
 
 	guards struct{ processes, quick, manifests, netns, loops, dirs, gpus guard }
 }
@@ -166,12 +168,45 @@ func (p *Prober) Scan(ctx context.Context, now time.Time) Scan {
 	})
 	wg.Wait()
 
+	s := p.join(r)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if t, ok := r.table.Get(); ok {
-		p.mu.Lock()
 		p.last = t
-		p.mu.Unlock()
 	}
-	return p.join(r)
+	p.whole, p.gpus = &r, s.GPUs
+	return s
+}
+
+// Look reads processes only and joins them with what the last Scan read of the
+// rest, which keeps the time of that reading. It is for when a process is known
+// to have ended; of GPUs it tells what the last Scan told.
+func (p *Prober) Look(ctx context.Context, now time.Time) Scan {
+	p.scan.Lock()
+	p.mu.Lock()
+	last, whole := p.last, p.whole
+	p.mu.Unlock()
+	if whole == nil {
+		p.scan.Unlock()
+		return p.Scan(ctx, now)
+	}
+	defer p.scan.Unlock()
+	r := *whole
+	r.table = run(ctx, &p.guards.processes, p.cfg.Timeout, p.cfg.proc(), now, func(context.Context) (table, error) {
+		return p.readProcesses(last, now)
+	})
+	r.gpus = fleet.ReadNotApplicable[NVMLReport]("", now, "not read by a look")
+	s := p.join(r)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.GPUs = p.gpus
+	if t, ok := r.table.Get(); ok {
+		p.last = t
+		if gpus, ok := s.GPUs.Get(); ok {
+			noteGPUs(&t, gpus, &s.Workloads)
+		}
+	}
+	return s
 }
 
 // Forget drops what was cached about processes, so that the next Scan reads

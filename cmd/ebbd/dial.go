@@ -28,6 +28,9 @@ func (c command) dialStdio() *cobra.Command {
 			if err != nil {
 				// The console reads this stream, and may not see the other one.
 				fmt.Fprintf(c.out, "ebbd: %v\n", err)
+				if e := (*exit)(nil); errors.As(err, &e) && e.hint != "" {
+					fmt.Fprintf(c.out, "ebbd: hint: %s\n", e.hint)
+				}
 			}
 			return err
 		},

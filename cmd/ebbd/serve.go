@@ -42,6 +42,10 @@ func (p prober) Scan(ctx context.Context, now time.Time) agent.Readings {
 	return agent.Readings(p.Prober.Scan(ctx, now))
 }
 
+func (p prober) Look(ctx context.Context, now time.Time) agent.Readings {
+	return agent.Readings(p.Prober.Look(ctx, now))
+}
+
 func (c command) runAgent(ctx context.Context, flags hostFlags) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

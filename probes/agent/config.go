@@ -36,6 +36,12 @@ type Prober interface {
 	Quick(ctx context.Context) (changed bool, err error)
 }
 
+// looker is a prober that can look at processes alone: once one is known to have
+// ended, the host is looked at at once.
+type looker interface {
+	Look(ctx context.Context, now time.Time) Readings
+}
+
 // Socket is who may use the socket of a role.
 type Socket struct {
 	Mode fs.FileMode // zero: 0660

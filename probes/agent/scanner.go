@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,25 +25,37 @@ func newScanner() *scanner {
 	return &scanner{done: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
-// run scans until ctx ends.
+// scanLoop scans until ctx ends. After a process of a workload has ended it looks
+// at once, and at everything at the next tick.
 func (a *Agent) scanLoop(ctx context.Context) {
 	tick := time.NewTicker(a.cfg.Quick)
 	defer tick.Stop()
+	ends := a.watchEnds()
+	defer ends.close()
 	last := a.scanOnce(ctx)
+	ends.follow(a.Facts())
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.scan.wake:
-			if a.scan.wanted() {
-				last = a.scanOnce(ctx)
+			if !a.scan.wanted() {
+				continue
 			}
+			last = a.scanOnce(ctx)
+		case <-ends.ended:
+			ends.delay()
+			continue
+		case <-ends.due:
+			a.lookOnce(ctx, ends)
 		case <-tick.C:
 			changed, err := a.cfg.Prober.Quick(ctx)
-			if changed || err != nil || a.cfg.Clock.Boottime()-last >= a.cfg.Full {
-				last = a.scanOnce(ctx)
+			if !changed && err == nil && !ends.looked && a.cfg.Clock.Boottime()-last < a.cfg.Full {
+				continue
 			}
+			last, ends.looked = a.scanOnce(ctx), false
 		}
+		ends.follow(a.Facts())
 	}
 }
 
@@ -64,13 +77,11 @@ func (a *Agent) scanOnce(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return began // a scan cut short says nothing
 	}
-	r.Processes.Value = append([]fleet.Process(nil), r.Processes.Value...)
-	wire.SortProcesses(r.Processes.Value)
 	a.mu.Lock()
 	a.observeIdle(r, began)
 	a.store.update(func(f *fleet.Facts) {
 		f.At = at
-		f.Processes, f.Workloads, f.Netns, f.Loops, f.Dirs, f.GPUs = r.Processes, r.Workloads, r.Netns, r.Loops, r.Dirs, r.GPUs
+		r.into(f)
 	})
 	a.mu.Unlock()
 	a.metrics.scanned(a.cfg.Clock.Boottime() - began)
@@ -81,6 +92,13 @@ func (a *Agent) scanOnce(ctx context.Context) time.Duration {
 	a.scan.done = make(chan struct{})
 	a.scan.mu.Unlock()
 	return began
+}
+
+// into puts what was read into facts, processes in their order.
+func (r Readings) into(f *fleet.Facts) {
+	r.Processes.Value = slices.Clone(r.Processes.Value)
+	wire.SortProcesses(r.Processes.Value)
+	f.Processes, f.Workloads, f.Netns, f.Loops, f.Dirs, f.GPUs = r.Processes, r.Workloads, r.Netns, r.Loops, r.Dirs, r.GPUs
 }
 
 // kick asks for a scan and does not wait for it.

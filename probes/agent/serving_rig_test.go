@@ -55,7 +55,7 @@ type servingHost struct {
 
 // newServingHost starts an agent whose host has the servers of one scope. Its command
 // "not-ready" makes a server answer its health checks with 503.
-func newServingHost(t *testing.T) *servingHost {
+func newServingHost(t *testing.T, options ...func(*Config)) *servingHost {
 	t.Helper()
 	h := &servingHost{t: t, dir: t.TempDir(), scope: "scope-" + filepath.Base(t.TempDir()) + fmt.Sprint(os.Getpid())}
 	for path, text := range map[string]string{
@@ -76,6 +76,9 @@ func newServingHost(t *testing.T) *servingHost {
 		Version: "test", Machine: testMachine, Boot: boot, BootedAt: booted, Scope: h.scope, StateDir: filepath.Join(h.dir, "state"),
 		RunDir: filepath.Join(h.dir, "run"), Path: h.path, Prober: realProber{p},
 		Commands: map[string]config.Command{"not-ready": {Run: []string{script}}},
+	}
+	for _, o := range options {
+		o(&cfg)
 	}
 	ok(t, Init(cfg.StateDir, testMachine))
 	a, err := New(cfg)
@@ -155,6 +158,12 @@ backend servers
 	return "http://" + l.Addr().String()
 }
 
+// hold sets the drain hold.
+func (h *servingHost) hold() error {
+	_, err := h.op.Drain(h.t.Context(), wire.DrainRequest{Who: "ann", Drain: servingDrain, Journal: "file", Epoch: 1, Deadline: time.Now().Add(time.Hour)})
+	return err
+}
+
 func (h *servingHost) act(req wire.ActRequest, each func(wire.ActReply)) wire.ActReply {
 	h.t.Helper()
 	req.Drain, req.Epoch, req.Machine, req.Key = servingDrain, 1, testMachine, fleet.Key{Kind: "service", ID: "a"}
@@ -168,6 +177,10 @@ func (h *servingHost) act(req wire.ActRequest, each func(wire.ActReply)) wire.Ac
 		h.t.Fatalf("%+v", reply)
 	}
 	return reply
+}
+
+func (p realProber) Look(ctx context.Context, now time.Time) Readings {
+	return Readings(p.Prober.Look(ctx, now))
 }
 
 func (h *servingHost) path(p string) string { return probes.Root{Dir: h.dir}.Path(p) }

@@ -1,0 +1,108 @@
+package probes
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"ebb/fleet"
+)
+
+func TestEndsAreToldAtOnce(t *testing.T) {
+	_, root := realRoot(t)
+	one, two := idle(t, []string{"w", root.Scope}, nil), idle(t, []string{"w", root.Scope}, nil)
+	p := New(Config{Root: root})
+	s := p.Scan(context.Background(), time.Now())
+	runs := []fleet.Run{byPID(t, s, one.Process.Pid).Run, byPID(t, s, two.Process.Pid).Run}
+	e, err := NewEnds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Watch(runs) {
+		t.Error("both run, and one is said to have ended")
+	}
+	told := make(chan error, 1)
+	wait := func() {
+		go func() { told <- e.Wait() }()
+	}
+	wait()
+	select {
+	case err := <-told:
+		t.Fatalf("told without an end: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	one.Process.Kill()
+	if err := recv(t, told); err != nil {
+		t.Fatal(err)
+	}
+	// It is a zombie now, is not told again, and no longer watched once it is gone.
+	if e.Watch(runs) || len(e.fds) != 1 {
+		t.Errorf("watches %v, told %v", e.fds, e.gone)
+	}
+	if e.Watch(runs[1:]) || len(e.gone) != 0 {
+		t.Errorf("still remembered: %v", e.gone)
+	}
+	two.Process.Kill()
+	two.Wait()
+	wait()
+	if err := recv(t, told); err != nil {
+		t.Fatal(err)
+	}
+	// What has ended before it could be watched is told by Watch, once.
+	e.Watch(nil)
+	if !e.Watch(runs[1:]) || e.Watch(runs[1:]) {
+		t.Error("an end before the watch is to be told once")
+	}
+	wait()
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := recv(t, told); err == nil {
+		t.Fatalf("after close: %v", err)
+	}
+	if e.Watch(runs) || len(e.fds) != 0 {
+		t.Error("watches after it was closed")
+	}
+}
+
+func recv(t *testing.T, c <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-c:
+		return err
+	case <-time.After(10 * time.Second):
+		t.Fatal("not told")
+		return nil
+	}
+}
+
+// A look reads processes anew and tells of the rest what the scan told, with
+// the time of the scan.
+func TestALookIsForProcessesOnly(t *testing.T) {
+	tr := newTree(t)
+	tr.process(fake{pid: 10, exe: "/opt/fc", argv: []string{"/opt/fc", "--id", "a"}})
+	tr.process(fake{pid: 11, exe: "/opt/fc", argv: []string{"/opt/fc", "--id", "b"}})
+	tr.write("run/netns/ns-a", "")
+	p := tr.prober(Config{Workloads: []fleet.WorkloadRule{{Kind: "sandbox", Exe: "fc", ID: fleet.IDRule{After: "--id"}}}})
+	first := p.Look(context.Background(), now) // nothing was read before: it is a scan
+	if len(need(t, first.Netns)) != 1 || len(need(t, first.Workloads)) != 2 {
+		t.Fatalf("%+v", first)
+	}
+	os.RemoveAll(tr.path("proc/11"))
+	tr.write("run/netns/ns-b", "")
+	later := now.Add(time.Second)
+	s := p.Look(context.Background(), later)
+	if w := need(t, s.Workloads); len(w) != 1 || w[0].Key.ID != "a" {
+		t.Errorf("%+v", w)
+	}
+	if len(need(t, s.Netns)) != 1 || !s.Netns.At.Equal(now) || !s.Workloads.At.Equal(now) || !s.Processes.At.Equal(later) || s.GPUs.Status != first.GPUs.Status {
+		t.Errorf("%+v", s)
+	}
+	if changed, err := p.Quick(context.Background()); changed || err != nil {
+		t.Errorf("after a look: %v %v", changed, err)
+	}
+	if len(need(t, p.Scan(context.Background(), later).Netns)) != 2 {
+		t.Error("a scan reads everything")
+	}
+}
