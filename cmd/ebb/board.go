@@ -169,10 +169,21 @@ func (a *app) diff(ctx context.Context, s *station.Station, id fleet.HostID, all
 		Unreachable string          `json:"unreachable,omitempty"`
 		Findings    []fleet.Finding `json:"findings"`
 	}{id, v.Stable, v.Problem, findings}, func(w io.Writer) error { return diffText(w, v, findings) })
-	if err == nil && v.Facts.Status != fleet.OK {
-		return fmt.Errorf("diff %s: the host can't be read: %s", id, v.Facts.Error)
+	if err == nil {
+		err = a.unread(ctx, s, "diff", v)
 	}
 	return err
+}
+
+// unread is why a host could not be read, with what to type next.
+func (a *app) unread(ctx context.Context, s *station.Station, verb string, v fleet.HostView) error {
+	if v.Facts.Status == fleet.OK {
+		return nil
+	}
+	if err := s.Reach(ctx, v.Host.ID); err != nil {
+		return fmt.Errorf("%s %s: the host can't be read: %w", verb, v.Host.ID, err)
+	}
+	return fmt.Errorf("%s %s: the host can't be read: %s", verb, v.Host.ID, v.Facts.Error)
 }
 
 func diffText(w io.Writer, v fleet.HostView, findings []fleet.Finding) error {

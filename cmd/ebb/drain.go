@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ import (
 
 func drainCommand(a *app) *cobra.Command {
 	var flags drainFlags
+	var detach bool
 	c := &cobra.Command{
 		Use: "drain HOST --deadline 45m", Short: "Empty a host, class by class; take an unfinished drain up again",
 		Long: `Cordons the host first if needed and proves it, then lets every workload leave in
@@ -33,15 +35,16 @@ the drain was stopped.`,
 				return err
 			}
 			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
-				return a.drain(cmd.Context(), s, id, req)
+				return a.drain(cmd.Context(), s, id, req, detach)
 			})
 		},
 	}
 	flags.register(c, 0)
+	c.Flags().BoolVar(&detach, "detach", false, "leave the driving to a resident engine (ebb run)")
 	return c
 }
 
-func (a *app) drain(ctx context.Context, s *station.Station, id fleet.HostID, req engine.Request) error {
+func (a *app) drain(ctx context.Context, s *station.Station, id fleet.HostID, req engine.Request, detach bool) error {
 	if err := s.NeedJournal(); err != nil {
 		return err
 	}
@@ -72,7 +75,24 @@ func (a *app) drain(ctx context.Context, s *station.Station, id fleet.HostID, re
 			return err
 		}
 	}
+	if detach {
+		return a.detach(ctx, s, id, drainID)
+	}
 	return a.drive(ctx, s, id)
+}
+
+// detach leaves a drain to a resident, and says which there are.
+func (a *app) detach(ctx context.Context, s *station.Station, id fleet.HostID, drainID string) error {
+	residents, err := s.Residents(ctx)
+	if err != nil {
+		return err
+	}
+	if len(residents) == 0 {
+		return &station.HintError{Err: fmt.Errorf("drain %s: drain %s is asked for, and no resident engine is there to drive it", id.Name(), drainID),
+			Next: "start one with: ebb run, or drive it here: ebb drain " + id.Name()}
+	}
+	fmt.Fprintf(a.out, "drain %s is left to %s; follow it with: ebb board %s --watch\n", drainID, strings.Join(residents, " or "), id.Name())
+	return nil
 }
 
 // resume says that a person is there, for a drain that waits for one, and moves

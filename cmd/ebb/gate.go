@@ -271,8 +271,8 @@ func (a *app) clean(ctx context.Context, s *station.Station, id fleet.HostID, wa
 	if err != nil {
 		return err
 	}
-	if v.Facts.Status != fleet.OK {
-		return fmt.Errorf("clean %s: the host can't be read: %s", id, v.Facts.Error)
+	if err := a.unread(ctx, s, "clean", v); err != nil {
+		return err
 	}
 	var found []fleet.Finding
 	for _, f := range v.Findings {

@@ -19,6 +19,8 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"ebb/drain"
 	"ebb/fleet"
 )
@@ -32,6 +34,8 @@ type Config struct {
 	Levers   map[drain.ActKind]Lever
 	Policy   drain.Policy
 	Actor    drain.Actor
+	Trust    Trust                            // whose asks are obeyed
+	Signer   ssh.Signer                       // signs this process's asks; nil where nobody's key is at hand
 	Holder   string                           // names this process in leases
 	Window   func(fleet.HostID) time.Duration // scheduler cache window with its margin
 	Retry    time.Duration                    // how long a cordon retries both sides; default 60s

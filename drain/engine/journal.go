@@ -25,7 +25,7 @@ func (e *Engine) catchUp(ctx context.Context, host fleet.HostID, s drain.State, 
 			return s, fmt.Errorf("read the journal of %s: %w", host, err)
 		}
 		for _, ev := range events {
-			next, err := drain.Apply(s, ev)
+			next, err := e.cfg.Trust.Apply(s, ev)
 			if err != nil {
 				e.cfg.Log.Warn("event passed over", "host", host, "num", ev.Num, "error", err)
 			}
@@ -125,6 +125,9 @@ func (e *Engine) events(host fleet.HostID, drainID string, epoch uint64, bodies 
 	for _, b := range bodies {
 		ev, err := drain.NewEvent(host, uuid.NewString(), drainID, epoch, e.cfg.Actor, b)
 		if err != nil {
+			return nil, err
+		}
+		if ev, err = e.cfg.Trust.sign(ev, e.cfg.Signer); err != nil {
 			return nil, err
 		}
 		events = append(events, ev)

@@ -72,6 +72,33 @@ func Sign(ev drain.Event, key ssh.Signer) (drain.Event, error) {
 	return ev, nil
 }
 
+// sign signs an ask before it is appended. One that nobody would obey is not
+// appended at all.
+func (t Trust) sign(ev drain.Event, key ssh.Signer) (drain.Event, error) {
+	if t.Required && ev.Kind.IsAsk() && key == nil {
+		return ev, &NoKeyError{Kind: ev.Kind, Who: ev.By.Name}
+	}
+	return Sign(ev, key)
+}
+
+// NoKeyError says that whoever asks holds no operator's key.
+type NoKeyError struct {
+	Kind drain.Kind
+	Who  string
+}
+
+func (e *NoKeyError) Error() string {
+	return fmt.Sprintf("%s by %s: the journal is shared, and asks in it are signed: no key of an [[operator]] is at hand", e.Kind, e.Who)
+}
+
+// Final says that asking again changes nothing.
+func (e *NoKeyError) Final() bool { return true }
+
+// Hint says what to do about it.
+func (e *NoKeyError) Hint() string {
+	return "ssh-add the key that [[operator]] in fleet.toml names, or have yours added there"
+}
+
 // Apply folds an event, unless it is an ask that is not to be obeyed: that is
 // passed over, and the reader goes on behind it.
 func (t Trust) Apply(s drain.State, ev drain.Event) (drain.State, error) {

@@ -201,6 +201,8 @@ func (a *agents) Act(ctx context.Context, id fleet.HostID, machine string, j dra
 		r.Recorded, r.Named = j.Act.Record, j.Act.Named
 	case drain.ActExec:
 		r.Kind, r.Command, r.Timeout = wire.ActExec, j.Act.Exec, time.Minute
+	case drain.ActQuiet:
+		quietRequest(&r, j, a.cfg.Speed)
 	default:
 		return drain.Answer{}, fmt.Errorf("act %s: agents do not carry out %s", j.Act.ID, j.Act.Kind)
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -95,7 +96,14 @@ func (a *agents) open(ctx context.Context, h fleet.Host, role wire.Role) (*clien
 	return cl, key, nil
 }
 
+// reachWithin bounds how long a host is tried before it counts as unreachable.
+// Without it whoever has all the time in the world would wait for ever, and a
+// drain would not see its own deadline.
+const reachWithin = 20 * time.Second
+
 func (a *agents) dial(ctx context.Context, address string, role wire.Role) (*client.Client, ssh.PublicKey, error) {
+	ctx, cancel := context.WithTimeout(ctx, reachWithin)
+	defer cancel()
 	var key ssh.PublicKey
 	cl, err := client.Dial(ctx, func(ctx context.Context) (net.Conn, error) {
 		conn, err := a.pool.Conn(ctx, address)

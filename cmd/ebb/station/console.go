@@ -136,7 +136,7 @@ func (c *Console) fold(events []drain.Event) {
 	defer c.mu.Unlock()
 	for _, ev := range events {
 		host := fleet.HostID(ev.Stream)
-		next, err := drain.Apply(c.drains[host], ev)
+		next, err := c.Trust.Apply(c.drains[host], ev)
 		if err != nil {
 			c.log.Warn("event passed over", "seq", ev.Seq, "error", err)
 		}

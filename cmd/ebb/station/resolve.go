@@ -46,8 +46,11 @@ func (s *Station) Resolve(ctx context.Context, typed string) (fleet.HostID, erro
 		return found[0], nil
 	case len(found) > 1:
 		return "", &HintError{Err: fmt.Errorf("host %q: %d planes have one", typed, len(found)), Next: fmt.Sprintf("name the plane, as in %s", found[0])}
+	case err != nil && len(s.planes) == 1:
+		// It can't be another plane's, and a cordon must work all the same.
+		return fleet.NewHostID(slices.Sorted(maps.Keys(s.planes))[0], typed), nil
 	case err != nil:
-		return "", fmt.Errorf("host %q: %w", typed, err)
+		return "", &HintError{Err: fmt.Errorf("host %q: %w", typed, err), Next: "name the plane, as in PLANE/" + typed + ", to cordon it all the same"}
 	}
 	next := "ebb hosts"
 	if near := nearest(typed, hosts); near != "" {

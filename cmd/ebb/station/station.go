@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"ebb/drain"
 	"ebb/drain/engine"
 	"ebb/drain/journal"
@@ -23,6 +25,7 @@ import (
 	"ebb/fleet/config"
 	"ebb/fleet/observe"
 	"ebb/fleet/sshlink"
+	"ebb/probes/wire"
 )
 
 // Options say where the configuration is and who asks.
@@ -43,6 +46,7 @@ type Station struct {
 	Policy   drain.Policy
 	Actor    drain.Actor
 	Holder   string
+	Trust    engine.Trust // whose asks are obeyed
 
 	JournalError error
 
@@ -50,6 +54,8 @@ type Station struct {
 	pool   *sshlink.Pool
 	agents *agents
 	log    *slog.Logger
+	signer ssh.Signer // an operator's key that is at hand, or nil
+	forget func()     // ends the connection to the SSH agent that signs
 	stop   context.CancelFunc
 	done   chan struct{}
 }
@@ -69,6 +75,13 @@ func Open(ctx context.Context, opts Options) (*Station, error) {
 	}
 	s := &Station{Config: cfg, log: opts.Log, Actor: actor(opts.Getenv)}
 	s.Holder = s.Actor.Console
+	if s.Trust, err = trustOf(cfg); err != nil {
+		return nil, err
+	}
+	var name string
+	if s.signer, name, s.forget = signerOf(cfg, s.Trust, opts.Getenv); s.signer != nil {
+		s.Actor.Name = name
+	}
 	s.Policy = policyOf(cfg)
 	if s.pool, err = openPool(cfg); err != nil {
 		return nil, err
@@ -147,6 +160,7 @@ func policyOf(cfg config.Fleet) drain.Policy {
 		p.MovesPerTarget = cfg.Limits.MovesPerTarget
 	}
 	p.Receivers = len(cfg.Notices) > 0
+	p.Levers = leverSpecs(cfg)
 	for _, pl := range cfg.Planes {
 		p.CacheWindow = max(p.CacheWindow, pl.SchedulerCache+5*time.Second)
 	}
@@ -185,10 +199,11 @@ func (s *Station) assemble() {
 	s.Engine = engine.New(engine.Config{
 		Journal: journalOr{s.Journal, s.JournalError},
 		Plane:   func(h fleet.HostID) (engine.Cordoner, error) { return s.plane(h) },
-		Look:    s.Observer, Agents: s.agents, Levers: s.levers(), Policy: s.Policy, Actor: s.Actor, Holder: s.Holder,
-		Window: func(h fleet.HostID) time.Duration { return windows[h.Plane()] },
-		Retry:  scaled(time.Minute, s.Config.Speed, 10*time.Second),
-		Pass:   scaled(5*time.Second, s.Config.Speed, 250*time.Millisecond), Log: s.log,
+		Look:    s.Observer, Agents: s.agents, Levers: s.levers(), Policy: s.Policy, Actor: s.Actor, Holder: s.Holder, Trust: s.Trust, Signer: s.signer,
+		Window:   func(h fleet.HostID) time.Duration { return windows[h.Plane()] },
+		Promised: s.promised(), JournalHost: journalHost(s.Config.Journal.URL),
+		Retry: scaled(time.Minute, s.Config.Speed, 10*time.Second),
+		Pass:  scaled(5*time.Second, s.Config.Speed, 250*time.Millisecond), Log: s.log,
 	})
 }
 
@@ -210,12 +225,12 @@ func (s *Station) levers() map[drain.ActKind]engine.Lever {
 		}
 		notice.Receivers = append(notice.Receivers, levers.Command{Run: n.Run})
 	}
-	return map[drain.ActKind]engine.Lever{
+	flip := levers.Flip{Plane: func(h fleet.HostID) (any, error) { p, err := s.plane(h); return p.inner, err }}
+	return s.withPrograms(map[drain.ActKind]engine.Lever{
 		drain.ActSignal: levers.Signal{Agents: s.agents},
 		drain.ActExec:   levers.Exec{Agents: s.agents},
-		drain.ActFlip:   levers.Flip{Plane: func(h fleet.HostID) (any, error) { p, err := s.plane(h); return p.inner, err }},
 		drain.ActNotice: notice,
-	}
+	}, flip)
 }
 
 func (s *Station) plane(h fleet.HostID) (plane, error) {
@@ -226,9 +241,27 @@ func (s *Station) plane(h fleet.HostID) (plane, error) {
 	return p, nil
 }
 
-// host finds what a plane says about a host, for its address.
+// host finds what a plane says about a host, for its address. Where the plane is
+// silent, the host's name stands in, which may well be an alias of ssh_config: a
+// cordon does not wait for a database, and a wrong host would show a wrong key.
 func (s *Station) host(ctx context.Context, id fleet.HostID) (fleet.Host, error) {
-	return s.Observer.Host(ctx, id)
+	lctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	h, err := s.Observer.Host(lctx, id)
+	if _, known := s.planes[id.Plane()]; err == nil || !known || errors.Is(err, observe.ErrNotListed) || ctx.Err() != nil {
+		return h, err
+	}
+	s.log.Warn("the plane is silent: the host's name is taken for its address", "host", id, "error", err)
+	return fleet.Host{ID: id, Address: id.Name()}, nil
+}
+
+// Reach opens the channel for reading, and says what to type where that fails.
+func (s *Station) Reach(ctx context.Context, id fleet.HostID) error {
+	h, err := s.host(ctx, id)
+	if err == nil {
+		_, _, err = s.agents.open(ctx, h, wire.Observe)
+	}
+	return err
 }
 
 // Observe runs the observer until Close.
@@ -250,6 +283,7 @@ func (s *Station) Close() error {
 		<-s.done
 	}
 	s.agents.close()
+	s.forget()
 	errs := []error{s.pool.Close()}
 	for _, p := range s.planes {
 		errs = append(errs, p.close())

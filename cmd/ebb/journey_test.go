@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// terminal is a real terminal: a tmux server of the test's own.
+type terminal struct {
+	t      *testing.T
+	socket string
+}
+
+// openTerminal runs a command in a terminal of the given size.
+func openTerminal(t *testing.T, width, height int, command string) *terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		if os.Getuid() == 0 {
+			t.Fatal("tmux is not installed: make deps installs it")
+		}
+		t.Skip("tmux is not installed, and only root can install it")
+	}
+	dir, err := os.MkdirTemp("", "ebb-tmux-") // short: a socket lies in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{t: t, socket: filepath.Join(dir, "s")}
+	t.Cleanup(func() {
+		_ = exec.Command("tmux", "-S", term.socket, "kill-server").Run()
+		_ = os.RemoveAll(dir)
+	})
+	cmd := exec.Command("tmux", "-S", term.socket, "-f", "/dev/null", "new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), command)
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "HOME="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("tmux: %v: %s", err, out)
+	}
+	return term
+}
+
+// keys types: names such as Enter and Escape are keys, the rest is text.
+func (term *terminal) keys(names ...string) {
+	term.t.Helper()
+	for _, name := range names {
+		if out, err := exec.Command("tmux", "-S", term.socket, "send-keys", name).CombinedOutput(); err != nil {
+			term.t.Fatalf("send-keys %s: %v: %s", name, err, out)
+		}
+	}
+}
+
+func (term *terminal) screen() string {
+	out, _ := exec.Command("tmux", "-S", term.socket, "capture-pane", "-p").Output()
+	return string(out)
+}
+
+// sees waits until every text is on the screen at once.
+func (term *terminal) sees(texts ...string) string {
+	term.t.Helper()
+	return term.until(fmt.Sprintf("%q", texts), func(screen string) bool {
+		for _, text := range texts {
+			if !strings.Contains(screen, text) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// presses types a key until a text shows, as a person does whose first key came
+// before the question was painted and so did not count.
+func (term *terminal) presses(key string, texts ...string) {
+	term.t.Helper()
+	last := time.Time{}
+	term.until(fmt.Sprintf("%q after %s", texts, key), func(screen string) bool {
+		for _, text := range texts {
+			if !strings.Contains(screen, text) {
+				if time.Since(last) > 2*time.Second {
+					term.keys(key)
+					last = time.Now()
+				}
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (term *terminal) until(what string, holds func(string) bool) string {
+	term.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		screen := term.screen()
+		if holds(screen) {
+			return screen
+		}
+		select {
+		case <-ctx.Done():
+			term.t.Fatalf("%s never came; the screen:\n%s", what, screen)
+		case <-tick.C:
+		}
+	}
+}
+
+// selects moves the cursor to a host of the fleet screen, by what is drawn: the
+// next key is sent once the last one has shown.
+func (term *terminal) selects(host string) {
+	term.t.Helper()
+	term.keys("Home")
+	at := cursorLine(term.until("a cursor", func(s string) bool { return cursorLine(s) != "" }))
+	for range 40 {
+		if strings.Contains(at, host) {
+			return
+		}
+		last := at
+		term.keys("j")
+		at = cursorLine(term.until("the cursor to move", func(s string) bool {
+			now := cursorLine(s)
+			return now != "" && firstWord(now) != firstWord(last)
+		}))
+	}
+	term.t.Fatalf("%s can't be selected; the screen:\n%s", host, term.screen())
+}
+
+func cursorLine(screen string) string {
+	for line := range strings.Lines(screen) {
+		if strings.HasPrefix(line, "▸") {
+			return line
+		}
+	}
+	return ""
+}
+
+// firstWord is the name in a line with the cursor.
+func firstWord(line string) string {
+	if f := strings.Fields(line); len(f) > 1 {
+		return f[1]
+	}
+	return line
+}
+
+// gone waits until a text is no longer on the screen.
+func (term *terminal) gone(text string) {
+	term.t.Helper()
+	term.until("no "+text, func(s string) bool { return !strings.Contains(s, text) })
+}
+
+func demoCommandLine(args string) string {
+	return filepath.Join(programs, "ebb") + " demo --hosts 3 --speed 30 " + args
+}
+
+// One host from its cordon to its gate, on the screens, in a small terminal.
+func TestJourneyOnASmallTerminal(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t, 80, 24, demoCommandLine(""))
+	term.sees("gpu-041", "serving")
+	term.selects("gpu-042")
+	term.keys("c")
+	term.sees("○ cordoned", "on a h")
+
+	term.keys("3") // what differs
+	term.sees("gpu-042", "LEAKS", "leak")
+	term.keys("Enter")
+	term.sees("esc close")
+	term.keys("Escape")
+	term.gone("esc close")
+	term.keys("1")
+	term.sees("gpu-041", "gpu-043")
+
+	term.selects("gpu-042")
+	term.keys("d")
+	term.sees("deadline")
+	term.presses("Enter", "notebook/nb-lena-1")
+	term.keys("Enter") // Enter alone never begins a drain
+	term.sees("notebook/nb-lena-1")
+	term.keys("End")
+	term.presses("y", "has begun")
+	term.keys("2")
+	term.sees("nb-lena-1", "left")
+
+	term.keys("4")
+	term.sees("can it be terminated?")
+	term.keys("t")
+	term.until("a refusal", func(s string) bool { return strings.Contains(s, "locked") || strings.Contains(s, "shut") })
+
+	term.keys("Escape")
+	term.keys("7")
+	term.sees("draining")
+}
+
+// The console says what quitting means while it drives, and q with No stays.
+func TestJourneyQuit(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t, 120, 36, demoCommandLine("; echo ended with $?; sleep 60"))
+	term.sees("gpu-041", "serving")
+	term.keys("?")
+	term.sees("EVERYWHERE")
+	term.keys("Escape")
+	term.gone("EVERYWHERE")
+	term.keys("q")
+	term.sees("ended with 0")
+}
