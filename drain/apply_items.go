@@ -287,6 +287,10 @@ func (it *Item) failed(act Act, b DriveOutcome, at time.Time) {
 	if detail == "" {
 		detail = string(b.Result)
 	}
+	if act.Kind == ActQuiet && b.Result == FailedAct {
+		it.Reason = fleet.Because(WaitBusy, "detail", detail)
+		return
+	}
 	it.Reason = fleet.Because(WaitFailed, "step", string(act.Step), "detail", detail, "code", b.Reason.Code)
 }
 

@@ -159,9 +159,18 @@ func (d *decider) askLever(it Item) {
 	}
 	a := Act{Kind: ActLever, Op: OpStatus, Step: step, Lever: cmp.Or(m.Lever, it.Lever), Target: it.Target, Of: m.Asked}
 	if atPlane(step) {
-		a.Kind = ActFlip
+		d.flips(&a)
 	}
 	d.act(it, a)
+}
+
+// flips makes an act one that moves the claim, after the lever has moved the
+// traffic if it does that.
+func (d *decider) flips(a *Act) {
+	a.Kind = ActFlip
+	if spec, ok := d.p.Levers[a.Lever]; !ok || !spec.Does(a.Step) {
+		a.Lever = ""
+	}
 }
 
 // setOut begins a move: a place is found before anything is paused.
@@ -205,10 +214,7 @@ func (d *decider) forward(it Item, steps []Step) {
 	}
 	a := Act{Kind: ActLever, Op: OpDo, Step: step, Lever: m.Lever, Target: it.Target}
 	if atPlane(step) {
-		a.Kind = ActFlip
-		if spec, ok := d.p.Levers[m.Lever]; !ok || !spec.Does(step) {
-			a.Lever = "" // only the claim moves
-		}
+		d.flips(&a)
 	}
 	d.act(it, a)
 	d.because(it, fleet.Because(WaitLever, "lever", m.Lever, "step", string(step)))

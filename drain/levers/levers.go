@@ -5,6 +5,11 @@
 //	exec    a command of the target's configuration, by the target's agent
 //	flip    the claim moves to the target, at the control plane
 //	notice  the owner is told, by webhook or command
+//	quiet   the source's agent waits until a serving workload has nothing in flight
+//	lever   a program beside the engine does a step, or takes it back
+//
+// What such a program is asked and has to answer stands with Request; Conform
+// tries one out.
 //
 // A lever does one act once and answers how it went. It decides nothing: what to
 // do and when is the pure core's, and the last word on identity, epoch and the
