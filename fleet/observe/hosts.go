@@ -6,56 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"ebb/fleet"
 )
-
-// pollHosts asks every host that is not followed for its summary.
-func (o *Observer) pollHosts(ctx context.Context) error {
-	for {
-		var g errgroup.Group
-		g.SetLimit(o.cfg.Parallel)
-		for _, h := range o.unfollowed() {
-			g.Go(func() error {
-				o.readSummary(ctx, h)
-				return nil
-			})
-		}
-		_ = g.Wait() // each host keeps its own error
-		wait := o.cfg.Interval
-		if len(o.known()) == 0 {
-			wait = 50 * time.Millisecond // the planes have not been read yet
-		}
-		if !pause(ctx, wait) {
-			return nil
-		}
-	}
-}
-
-func (o *Observer) readSummary(ctx context.Context, h fleet.Host) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	start := time.Now()
-	sum, err := o.summary(ctx, h)
-	o.update(h.ID, func(e *entry) {
-		if err != nil {
-			e.lost(err, start)
-			return
-		}
-		e.found()
-		e.view.Summary = fleet.Read(sum, "agent", start, time.Since(start))
-		e.reconcile(o.window(h.ID))
-	})
-}
-
-func (o *Observer) summary(ctx context.Context, h fleet.Host) (fleet.Summary, error) {
-	agent, err := o.cfg.Agent(ctx, h)
-	if err != nil {
-		return fleet.Summary{}, err
-	}
-	return agent.Summary(ctx)
-}
 
 // follow keeps one watch open for each host in focus.
 func (o *Observer) follow(ctx context.Context) error {
@@ -93,10 +45,14 @@ func (o *Observer) follow(ctx context.Context) error {
 
 // watch follows one host's facts, again and again, with a pause that grows.
 func (o *Observer) watch(ctx context.Context, h fleet.Host) {
+	changed := make(chan struct{}, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { o.recheck(ctx, h.ID, changed) })
+	defer wg.Wait()
 	wait := time.Second
 	for {
 		start := time.Now()
-		err := o.watchOnce(ctx, h)
+		err := o.watchOnce(ctx, h, changed)
 		if ctx.Err() != nil {
 			return
 		}
@@ -112,7 +68,31 @@ func (o *Observer) watch(ctx context.Context, h fleet.Host) {
 	}
 }
 
-func (o *Observer) watchOnce(ctx context.Context, h fleet.Host) error {
+// recheck reads a host's claims again after its facts have changed, once a second
+// at the most: facts that are younger than the claims only raise suspicions.
+func (o *Observer) recheck(ctx context.Context, id fleet.HostID, changed <-chan struct{}) {
+	plane, ok := o.cfg.Planes[id.Plane()]
+	for ok && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+		claims := readClaims(ctx, plane, id)
+		if claims.Status == fleet.OK { // a plane that is away is told by its poll
+			o.update(id, func(e *entry) {
+				if claims.At.Before(e.view.Claims.At) {
+					return
+				}
+				e.claimed(claims)
+				o.reconcile(e)
+			})
+		}
+		pause(ctx, time.Second)
+	}
+}
+
+func (o *Observer) watchOnce(ctx context.Context, h fleet.Host, changed chan struct{}) error {
 	agent, err := o.cfg.Agent(ctx, h)
 	if err != nil {
 		return err
@@ -120,8 +100,10 @@ func (o *Observer) watchOnce(ctx context.Context, h fleet.Host) error {
 	return agent.Watch(ctx, func(f fleet.Facts) error {
 		o.update(h.ID, func(e *entry) {
 			e.found()
-			e.view.Facts = fleet.Read(f, "agent", time.Now(), 0)
-			e.reconcile(o.window(h.ID))
+			if e.told(f, time.Now()) {
+				poke(changed)
+			}
+			o.reconcile(e)
 		})
 		return ctx.Err()
 	})
@@ -139,22 +121,6 @@ func (o *Observer) known() []fleet.Host {
 
 func (o *Observer) focused() []fleet.Host {
 	return slices.DeleteFunc(o.known(), func(h fleet.Host) bool { return !o.inFocus(h.ID) })
-}
-
-// unfollowed returns the hosts that need a summary, the stalest first.
-func (o *Observer) unfollowed() []fleet.Host {
-	hosts := slices.DeleteFunc(o.known(), func(h fleet.Host) bool { return o.inFocus(h.ID) })
-	slices.SortFunc(hosts, func(a, b fleet.Host) int { return o.age(a.ID).Compare(o.age(b.ID)) })
-	return hosts
-}
-
-func (o *Observer) age(id fleet.HostID) time.Time {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if e := o.hosts[id]; e != nil {
-		return e.view.Summary.At
-	}
-	return time.Time{}
 }
 
 func (o *Observer) inFocus(id fleet.HostID) bool {

@@ -63,6 +63,8 @@ type Observer struct {
 	hosts   map[fleet.HostID]*entry
 	planes  map[string]*planeEntry
 	focus   map[fleet.HostID]bool
+	flags   map[fleet.HostID]sighting
+	asking  map[fleet.HostID]*asking
 	seq     uint64
 	latest  fleet.Snapshot
 	changed chan struct{} // closed and replaced at each publication
@@ -73,12 +75,14 @@ type Observer struct {
 // entry is what is known of one host.
 type entry struct {
 	view   fleet.HostView
-	before fleet.Reading[[]fleet.Claim] // the claims as read before view.Claims
+	before fleet.Reading[[]fleet.Claim] // the claims as read before the facts
+	first  time.Time                    // since when a watch has shown these very facts; zero where they were read
+	clock  planeClock
 }
 
 type planeEntry struct {
 	status fleet.ProbeStatus
-	claims map[fleet.HostID][]fleet.Claim
+	clock  planeClock
 }
 
 // New makes an observer; nothing is read before Run.
@@ -97,6 +101,8 @@ func New(cfg Config) *Observer {
 		hosts:   map[fleet.HostID]*entry{},
 		planes:  map[string]*planeEntry{},
 		focus:   map[fleet.HostID]bool{},
+		flags:   map[fleet.HostID]sighting{},
+		asking:  map[fleet.HostID]*asking{},
 		changed: make(chan struct{}),
 		dirty:   make(chan struct{}, 1),
 		refocus: make(chan struct{}, 1),

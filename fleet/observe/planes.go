@@ -22,6 +22,7 @@ func (o *Observer) readPlane(ctx context.Context, name string, plane Plane) {
 	ctx, cancel := context.WithTimeout(ctx, max(10*time.Second, o.cfg.Interval))
 	defer cancel()
 	start := time.Now()
+	clock := readClock(ctx, plane)
 	hosts, err := plane.Hosts(ctx)
 	var claims map[fleet.HostID][]fleet.Claim
 	if err == nil {
@@ -40,11 +41,11 @@ func (o *Observer) readPlane(ctx context.Context, name string, plane Plane) {
 	if prev, ok := o.planes[name]; ok && err != nil {
 		status.At = prev.status.At // the age is that of the last good reading
 	}
-	o.planes[name] = &planeEntry{status: status}
+	o.planes[name] = &planeEntry{status: status, clock: clock}
 	if err != nil {
 		o.failClaims(name, fleet.ReadFailed[[]fleet.Claim]("plane "+name, start, took, err))
 	} else {
-		o.takeHosts(name, hosts, claims, start, took, selfClaims(plane))
+		o.takeHosts(name, hosts, claims, start, took, selfClaims(plane), clock)
 	}
 	poke(o.dirty)
 }
@@ -52,13 +53,13 @@ func (o *Observer) readPlane(ctx context.Context, name string, plane Plane) {
 func (o *Observer) failClaims(name string, failed fleet.Reading[[]fleet.Claim]) {
 	for id, e := range o.hosts {
 		if id.Plane() == name {
-			e.before, e.view.Claims = e.view.Claims, failed
-			e.reconcile(o.window(id))
+			e.claimed(failed)
+			o.reconcile(e)
 		}
 	}
 }
 
-func (o *Observer) takeHosts(name string, hosts []fleet.Host, claims map[fleet.HostID][]fleet.Claim, at time.Time, took time.Duration, self bool) {
+func (o *Observer) takeHosts(name string, hosts []fleet.Host, claims map[fleet.HostID][]fleet.Claim, at time.Time, took time.Duration, self bool, clock planeClock) {
 	listed := make(map[fleet.HostID]bool, len(hosts))
 	for _, h := range hosts {
 		listed[h.ID] = true
@@ -68,14 +69,14 @@ func (o *Observer) takeHosts(name string, hosts []fleet.Host, claims map[fleet.H
 			o.hosts[h.ID] = e
 		}
 		e.view.Host = h
-		e.view.SelfClaims = self
-		e.before = e.view.Claims
-		e.view.Claims = fleet.Read(claims[h.ID], "plane "+name, at, took)
-		e.reconcile(o.window(h.ID))
+		e.view.SelfClaims, e.clock = self, clock
+		e.claimed(fleet.Read(claims[h.ID], "plane "+name, at, took))
+		o.reconcile(e)
 	}
 	for id := range o.hosts {
 		if id.Plane() == name && !listed[id] {
 			delete(o.hosts, id)
+			delete(o.flags, id)
 		}
 	}
 }

@@ -29,6 +29,7 @@ type plane struct {
 	controlPlane
 	inner  controlPlane // for its optional abilities: moving claims, settling ghosts
 	window time.Duration
+	clock  func(context.Context) (time.Time, error) // nil where it has none
 	close  func() error
 }
 
@@ -66,13 +67,15 @@ func openPlane(ctx context.Context, c config.Plane, pool *sshlink.Pool) (plane, 
 		if err != nil {
 			return plane{}, err
 		}
-		return plane{controlPlane: p, inner: p, close: closer(p.Close)}, nil
+		clock := &planeClock{url: c.URL}
+		return plane{controlPlane: p, inner: p, clock: clock.Now, close: closer(p.Close)}, nil
 	case config.Embedded:
 		p, err := embedded.Open(ctx, embedded.Config{Name: c.Name, URL: c.URL})
 		if err != nil {
 			return plane{}, err
 		}
-		return plane{controlPlane: p, inner: p, close: closer(p.Close)}, nil
+		ours := func(context.Context) (time.Time, error) { return time.Now(), nil } // a file on this machine
+		return plane{controlPlane: p, inner: p, clock: ours, close: closer(p.Close)}, nil
 	case config.SSHHosts:
 		p := none.New(c.Name, append(aliases(c, pool), c.Hosts...))
 		return plane{controlPlane: p, inner: p, close: nothing}, nil

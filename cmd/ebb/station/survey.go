@@ -56,8 +56,13 @@ func (s *Station) surveyOne(ctx context.Context, v *fleet.HostView) {
 		return
 	}
 	v.Summary = fleet.Read(sum, "agent", start, time.Since(start))
+	p := s.planes[v.Host.ID.Plane()]
+	now, err := p.Now(ctx)
+	if err != nil {
+		now = time.Now() // a list decides nothing
+	}
 	v.Cordon = observe.CordonOf(observe.CordonInput{Holds: sum.Holds, Host: v.Host, SelfClaims: v.SelfClaims,
-		Window: s.planes[v.Host.ID.Plane()].window, HostNow: sum.At})
+		Window: p.window, HostNow: sum.At, PlaneNow: now})
 }
 
 // Observed waits until the observer has read the planes and asked every other
