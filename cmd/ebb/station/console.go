@@ -176,6 +176,7 @@ func (c *Console) watchClock(ctx context.Context) {
 				c.journal = fleet.ProbeStatus{Name: "journal", Status: fleet.OK, Source: c.Journal.Name(), At: time.Now()}
 				c.poke()
 				c.mu.Unlock()
+				c.unspool(ctx)
 			}
 		}
 		select {

@@ -3,7 +3,9 @@ package station
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os/exec"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,11 +27,16 @@ type Checkup struct {
 // Doctor looks at everything that a drain will need.
 func (s *Station) Doctor(ctx context.Context) []Checkup {
 	out := []Checkup{{What: "config", Result: "ok", Detail: s.Config.Path}}
+	out = append(out, s.checkSSH()...)
 	out = append(out, s.checkJournal(ctx))
-	for name, p := range s.planes {
-		out = append(out, s.checkPlane(ctx, name, p))
+	for _, name := range slices.Sorted(maps.Keys(s.planes)) {
+		out = append(out, s.checkPlane(ctx, name, s.planes[name]))
 	}
 	out = append(out, s.checkTerminator(), s.checkNotices())
+	if n := s.spool.waiting(); n > 0 {
+		out = append(out, Checkup{What: "spool", Result: "warn", Detail: fmt.Sprintf("%d records in %s are not journaled yet", n, s.spool.path),
+			Do: "they are appended as soon as the journal takes them; records of another journal wait for it"})
+	}
 	hosts, _ := s.Hosts(ctx)
 	checks := make([]Checkup, len(hosts))
 	var g errgroup.Group
@@ -42,6 +49,16 @@ func (s *Station) Doctor(ctx context.Context) []Checkup {
 	}
 	_ = g.Wait()
 	return append(out, checks...)
+}
+
+// checkSSH names the lines of ssh_config that were passed over: a host that the
+// system's ssh reaches in another way would be looked for in the wrong place.
+func (s *Station) checkSSH() []Checkup {
+	var out []Checkup
+	for _, w := range s.pool.Config().Warnings() {
+		out = append(out, Checkup{What: "ssh_config", Result: "warn", Detail: w, Do: "say it in another way, or name another file with [ssh] config"})
+	}
+	return out
 }
 
 func (s *Station) checkJournal(ctx context.Context) Checkup {

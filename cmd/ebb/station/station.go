@@ -54,6 +54,7 @@ type Station struct {
 	pool   *sshlink.Pool
 	agents *agents
 	log    *slog.Logger
+	spool  *spool
 	signer ssh.Signer // an operator's key that is at hand, or nil
 	forget func()     // ends the connection to the SSH agent that signs
 	stop   context.CancelFunc
@@ -91,11 +92,27 @@ func Open(ctx context.Context, opts Options) (*Station, error) {
 		return nil, err
 	}
 	s.agents = newAgents(cfg, s.pool, s.host, s.Actor.Name)
+	s.spool = &spool{path: spoolPath(opts.Getenv)}
 	if !opts.NoJournal {
 		s.openJournal(ctx, opts)
+		s.unspool(ctx)
 	}
 	s.assemble()
 	return s, nil
+}
+
+// unspool gives the journal what it could not take before.
+func (s *Station) unspool(ctx context.Context) {
+	if s.Journal == nil {
+		return
+	}
+	n, err := s.spool.flush(ctx, s.Journal)
+	if err != nil {
+		s.log.Warn("spooled records are not journaled yet", "error", err)
+	}
+	if n > 0 {
+		s.log.Info("spooled records are journaled", "records", n)
+	}
 }
 
 func load(opts Options) (config.Fleet, error) {
@@ -174,6 +191,7 @@ func (s *Station) openJournal(ctx context.Context, opts Options) {
 			return
 		}
 	}
+	s.spool.journal = journalID(url)
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	s.Journal, s.JournalError = journal.Open(ctx, url, journal.WithTrouble(func(err error) {
@@ -203,7 +221,7 @@ func (s *Station) assemble() {
 		Window:   func(h fleet.HostID) time.Duration { return windows[h.Plane()] },
 		Promised: s.promised(), JournalHost: journalHost(s.Config.Journal.URL),
 		Retry: scaled(time.Minute, s.Config.Speed, 10*time.Second),
-		Pass:  scaled(5*time.Second, s.Config.Speed, 250*time.Millisecond), Log: s.log,
+		Pass:  scaled(5*time.Second, s.Config.Speed, 250*time.Millisecond), Log: s.log, Spool: s.spool.keep,
 	})
 }
 

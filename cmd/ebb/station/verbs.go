@@ -75,6 +75,10 @@ func (c *Console) retryCordon(host fleet.HostID, reason string) {
 		if err == nil || r.Missing() == "" {
 			return
 		}
+		select { // an answer that is final comes at once, and may be another later
+		case <-c.ctx.Done():
+		case <-time.After(5 * time.Second):
+		}
 	}
 }
 
@@ -176,9 +180,7 @@ func (c *Console) Ask(ctx context.Context, host fleet.HostID, ask drain.Body) er
 	}
 	switch ask.(type) {
 	case drain.AskExtend, drain.AskEscalate, drain.AskRetry, drain.AskClass:
-		if s.Driver == "" {
-			c.drive(host)
-		}
+		c.drive(host) // where another driver has it, and lives, this ends at once
 	}
 	return nil
 }
@@ -191,6 +193,9 @@ func (c *Console) Clean(ctx context.Context, host fleet.HostID, r fleet.Resource
 	v, err := c.Observer.Look(ctx, host)
 	if err != nil {
 		return "", shown(err)
+	}
+	if v.Facts.Status != fleet.OK {
+		return "", fmt.Errorf("clean %s: the host can't be read: %s", r.Key, v.Facts.Error)
 	}
 	answer, err := c.Engine.Clean(ctx, host, r, v.Facts.Value.Machine)
 	if err != nil {
@@ -318,7 +323,8 @@ func (c *Console) Terminate(ctx context.Context, host fleet.HostID, typed string
 	if !ok {
 		return fmt.Errorf("terminate %s: there is no proof yet: verify it first", host.Name())
 	}
-	return shown(c.Engine.Terminate(ctx, host, p.signed, c.Terminator(""), c.Gone))
+	// A released host goes to whoever released it: the console has nobody else's name.
+	return shown(c.Engine.Terminate(ctx, host, p.signed, c.Terminator(c.Actor.Name), c.Gone))
 }
 
 // Terminator is the configured one; to says who takes a released host.
