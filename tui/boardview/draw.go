@@ -88,7 +88,7 @@ func (d *drawing) cells(l line) []widget.Cell {
 		if d.narrow {
 			out[0] = widget.Cell{}
 		}
-		return append(out, widget.T(cmp.Or(l.label, "the host"), lipgloss.Style{}),
+		return append(out, widget.N(cmp.Or(l.label, "the host"), lipgloss.Style{}),
 			widget.Cell{Text: words.CheckFails(l.issue.Check) + ": " + words.Text(l.issue.Detail), Style: s.Warn, Rest: true})
 	}
 	base := lipgloss.Style{}
@@ -98,7 +98,7 @@ func (d *drawing) cells(l line) []widget.Cell {
 	case !l.it.Open():
 		base = s.Dim
 	}
-	out = append(out, widget.T(l.label, base))
+	out = append(out, widget.N(l.label, base))
 	if !d.narrow {
 		out = append(out, widget.T(ownerOf(l.it, d.env.Theme.Glyphs), s.Dim))
 	}

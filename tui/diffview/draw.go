@@ -58,7 +58,7 @@ func (d *drawing) cells(f fleet.Finding) []widget.Cell {
 		since = widget.T(widget.Age(d.env.Now().Sub(f.Since)), s.Dim)
 	}
 	return []widget.Cell{
-		widget.T(widget.Name(f.Key.Kind)+"/"+label(f), base),
+		widget.N(widget.Name(f.Key.Kind)+"/"+label(f), base),
 		widget.T(words.VerdictName(f.Verdict), note),
 		owner, since,
 		widget.T(says(f), s.Dim),

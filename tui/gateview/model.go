@@ -96,7 +96,7 @@ func cells(env feed.Env, r row) []widget.Cell {
 	if name == "" {
 		name = words.CheckFails(r.check)
 	}
-	return []widget.Cell{widget.T("    "+name, lipgloss.Style{}), widget.T(words.Text(r.issue.Detail)+hint, s.Warn)}
+	return []widget.Cell{widget.N("    "+name, lipgloss.Style{}), widget.T(words.Text(r.issue.Detail)+hint, s.Warn)}
 }
 
 // SetFrame takes the latest state of everything.

@@ -85,7 +85,7 @@ func cells(env feed.Env, it drain.PlanItem) []widget.Cell {
 	if it.Target != "" {
 		to = widget.Name(it.Target.Name())
 	}
-	out := []widget.Cell{widget.T(widget.Name(it.Key.ID), lipgloss.Style{}), widget.T(owner, s.Dim)}
+	out := []widget.Cell{widget.N(widget.Name(it.Key.ID), lipgloss.Style{}), widget.T(owner, s.Dim)}
 	if !it.Reason.IsZero() {
 		return append(out, widget.Cell{Text: "stays: " + words.Reason(it.Reason), Style: s.Warn, Rest: true})
 	}

@@ -18,7 +18,11 @@ type Cell struct {
 	Style lipgloss.Style // unset parts come from the row
 	Drawn string         // instead of Text: what this package drew, such as a bar
 	Rest  bool           // takes the room of all columns after it as well
+	Name  bool           // where it is cut, its beginning and its end stay: names differ at their ends
 }
+
+// N is a cell of a name in a style.
+func N(name string, style lipgloss.Style) Cell { return Cell{Text: name, Style: style, Name: true} }
 
 // T is a cell of text in a style.
 func T(text string, style lipgloss.Style) Cell { return Cell{Text: text, Style: style} }

@@ -26,6 +26,25 @@ func FitEnd(s string, width int) string {
 	return fit(s, width, "…", false)
 }
 
+// middle cuts what is too long in its middle: two parts of the room stay for its
+// end, one for its beginning.
+func middle(s string, width int, ellipsis string) string {
+	s = oneLine(s)
+	w := ansi.StringWidth(s)
+	if w <= width || width < 4 {
+		return s
+	}
+	head := ansi.Truncate(s, (width-1)/3, "")
+	room := width - ansi.StringWidth(head)
+	cut := w - room + 1
+	tail := ansi.TruncateLeft(s, cut, ellipsis)
+	for ansi.StringWidth(tail) > room { // a wide sign stands across the cut
+		cut++
+		tail = ansi.TruncateLeft(s, cut, ellipsis)
+	}
+	return head + tail
+}
+
 // fit does it with any ellipsis of one cell.
 func fit(s string, width int, ellipsis string, right bool) string {
 	if width < 1 {

@@ -89,3 +89,20 @@ func TestSides(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesKeepTheirEnds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		width int
+		want  string
+	}{
+		{"dir//var/lib/work/trainer-old-7", 19, "dir//v…rainer-old-7"},
+		{"short", 19, "short"},
+		{"寸寸寸寸寸寸寸寸1", 9, "寸…寸寸1"},
+		{"abcdef", 3, "abcdef"}, // too narrow for two ends: fit cuts it
+	} {
+		if got := middle(c.name, c.width, "…"); got != c.want {
+			t.Errorf("middle(%q, %d) is %q, want %q", c.name, c.width, got, c.want)
+		}
+	}
+}

@@ -163,7 +163,11 @@ func (t *Table[R]) cell(c Cell, width int, right bool, row lipgloss.Style) strin
 	if c.Drawn != "" {
 		return fit(c.Drawn, width, t.theme.Glyphs.Ellipsis, right)
 	}
-	text := fit(draw(c.Text, t.theme.Glyphs), width, t.theme.Glyphs.Ellipsis, right)
+	drawn := draw(c.Text, t.theme.Glyphs)
+	if c.Name {
+		drawn = middle(drawn, width, t.theme.Glyphs.Ellipsis)
+	}
+	text := fit(drawn, width, t.theme.Glyphs.Ellipsis, right)
 	if text == "" {
 		return ""
 	}

@@ -202,6 +202,9 @@ func CheckFails(c string) string {
 
 // Issue is one thing that keeps a host from being proved empty, by name.
 func Issue(i fleet.Issue) string {
+	if !i.Key.IsZero() && strings.HasPrefix(i.Detail, i.Key.String()) {
+		return join(": ", CheckFails(i.Check), Text(i.Detail)) // the detail names it already
+	}
 	return join(": ", join(" ", CheckFails(i.Check), Key(i.Key)), Text(i.Detail))
 }
 
