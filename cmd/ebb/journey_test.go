@@ -166,7 +166,7 @@ func TestJourneyOnASmallTerminal(t *testing.T) {
 	term.sees("○ cordoned", "on a h")
 
 	term.keys("3") // what differs
-	term.sees("gpu-042", "LEAKS", "leak")
+	term.sees("gpu-042", "LEAKS", "old-7")
 	term.keys("Enter")
 	term.sees("esc close")
 	term.keys("Escape")
@@ -178,8 +178,10 @@ func TestJourneyOnASmallTerminal(t *testing.T) {
 	term.keys("d")
 	term.sees("deadline")
 	term.presses("Enter", "notebook/nb-lena-1")
-	term.keys("Enter") // Enter alone never begins a drain
-	term.sees("notebook/nb-lena-1")
+	term.presses("Enter", "not done: drain gpu-042") // Enter alone never begins one
+	term.keys("d")
+	term.sees("deadline")
+	term.presses("Enter", "notebook/nb-lena-1")
 	term.keys("End")
 	term.presses("y", "has begun")
 	term.keys("2")
@@ -191,6 +193,7 @@ func TestJourneyOnASmallTerminal(t *testing.T) {
 	term.until("a refusal", func(s string) bool { return strings.Contains(s, "locked") || strings.Contains(s, "shut") })
 
 	term.keys("Escape")
+	term.gone("esc close")
 	term.keys("7")
 	term.sees("draining")
 }
