@@ -11,6 +11,7 @@ import (
 	"ebb/cmd/ebb/station"
 	"ebb/drain/engine"
 	"ebb/fleet"
+	"ebb/tui/widget"
 )
 
 func cordonCommand(a *app) *cobra.Command {
@@ -72,13 +73,13 @@ func cordonText(w io.Writer, r engine.CordonReport, err error) error {
 	}
 	fmt.Fprintf(w, "%s: %s\n", r.Host, r.State)
 	for _, p := range r.Proved {
-		fmt.Fprintf(w, "  ✓ %s\n", p)
+		fmt.Fprintf(w, "  ✓ %s\n", widget.Clean(p))
 	}
 	for _, note := range []struct{ label, text string }{
 		{"weaker", r.Weaker}, {"the plane's flag was set by", r.Theirs}, {"audit", r.Audit}, {"journal", r.Journal},
 	} {
 		if note.text != "" {
-			fmt.Fprintf(w, "  ! %s: %s\n", note.label, note.text)
+			fmt.Fprintf(w, "  ! %s: %s\n", note.label, widget.Clean(note.text))
 		}
 	}
 	return nil

@@ -182,7 +182,7 @@ func undrainCommand(a *app) *cobra.Command {
 					return err
 				}
 				if left.Cordon != nil {
-					fmt.Fprintf(a.out, "%s: the drain hold is lifted; still cordoned by %s (ebb uncordon %s)\n", id, left.Cordon.Who, id.Name())
+					fmt.Fprintf(a.out, "%s: the drain hold is lifted; still cordoned by %s (ebb uncordon %s)\n", id, widget.Clean(left.Cordon.Who), id.Name())
 					return nil
 				}
 				fmt.Fprintf(a.out, "%s: the drain hold is lifted\n", id)

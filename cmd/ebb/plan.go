@@ -14,6 +14,7 @@ import (
 	"ebb/drain"
 	"ebb/drain/engine"
 	"ebb/fleet"
+	"ebb/tui/widget"
 	"ebb/tui/words"
 )
 
@@ -101,12 +102,12 @@ func planTable(w io.Writer, p drain.Plan) error {
 		return err
 	}
 	for _, b := range p.Blocks {
-		fmt.Fprintf(w, "blocks: %s\n", b)
+		fmt.Fprintf(w, "blocks: %s\n", widget.Clean(b))
 	}
 	if die := p.MayDie(); len(die) > 0 {
 		names := make([]string, len(die))
 		for i, k := range die {
-			names[i] = k.String()
+			names[i] = widget.Clean(k.String())
 		}
 		fmt.Fprintf(w, "may be killed, after notice, TERM and the full grace: %s\n", strings.Join(names, ", "))
 	}

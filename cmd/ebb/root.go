@@ -17,6 +17,7 @@ import (
 	"ebb/cmd/ebb/station"
 	"ebb/cmd/version"
 	"ebb/fleet"
+	"ebb/tui/widget"
 )
 
 // app is what every command needs: streams, environment, and the flags of the
@@ -59,7 +60,7 @@ host itself confirms). Without a command, ebb opens the console.`,
 	root.AddCommand(
 		hostsCommand(a), cordonCommand(a), uncordonCommand(a), planCommand(a), drainCommand(a), undrainCommand(a),
 		askCommand(a), acceptCommand(a), boardCommand(a), diffCommand(a), cleanCommand(a), verifyCommand(a),
-		proofCommand(a), terminateCommand(a), logCommand(a), doctorCommand(a), agentCommand(a), demoCommand(a), workloadCommand(), runCommand(a),
+		proofCommand(a), terminateCommand(a), logCommand(a), doctorCommand(a), agentCommand(a), demoCommand(a), leverCommand(a), workloadCommand(), runCommand(a),
 	)
 	usageArgs(root)
 	return root
@@ -160,7 +161,7 @@ func (a *app) show(v any, table func(io.Writer) error) error {
 
 // note tells the person something beside the output.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.errs, format+"\n", args...)
+	fmt.Fprintln(a.errs, widget.Clean(fmt.Sprintf(format, args...)))
 }
 
 // completeHosts offers the names of hosts.

@@ -27,10 +27,11 @@ func (c command) dialStdio() *cobra.Command {
 			err := c.dial(cmd.Context(), h, wire.Role(role))
 			if err != nil {
 				// The console reads this stream, and may not see the other one.
-				fmt.Fprintf(c.out, "ebbd: %v\n", err)
+				hint := ""
 				if e := (*exit)(nil); errors.As(err, &e) && e.hint != "" {
-					fmt.Fprintf(c.out, "ebbd: hint: %s\n", e.hint)
+					hint = "; try there: " + e.hint
 				}
+				fmt.Fprintf(c.out, "ebbd: %v%s\n", err, hint)
 			}
 			return err
 		},
