@@ -56,6 +56,14 @@ func way(c fleet.Class, l LeverSpec) (steps []Step, missing Step) {
 	return steps, ""
 }
 
+// WayOf are all the steps of a class that a lever carries out, in their order.
+func WayOf(c fleet.Class) []Step {
+	if c == fleet.Stateless {
+		return []Step{StepStart, StepHealth, StepFlip, StepStop}
+	}
+	return slices.Clone(ways[c])
+}
+
 // atPlane reports whether a step moves the claim.
 func atPlane(s Step) bool { return s == StepFlip || s == StepRepoint }
 

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ebb/drain"
+	"ebb/drain/levers"
+	"ebb/fleet"
+)
+
+// leverCommand tries levers out: programs that carry strategies out beside the
+// engine.
+func leverCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "lever", Short: "Try programs out that move workloads (levers)", Args: cobra.NoArgs}
+	c.AddCommand(leverTestCommand(a))
+	return c
+}
+
+func leverTestCommand(a *app) *cobra.Command {
+	var workload, steps string
+	var timeout, wait time.Duration
+	c := &cobra.Command{
+		Use: "test PROGRAM [ARG…]", Short: "Check that a program keeps to the contract of levers",
+		Long: `Does every step for real, twice, asks about it, and takes it back in reverse
+order; kills the program in mid-step; sends it TERM; asks it nonsense. Use a
+workload that may be moved to and fro. Steps behind one that answers no_return
+are not tried.
+
+--workload FILE holds what the program is told, as JSON:
+
+  {"workload": {"kind": "notebook", "id": "try-1", "class": "pausable"},
+   "source":   {"id": "lab/a", "address": "a"},
+   "target":   {"id": "lab/b", "address": "b"}}
+
+Prints ok or FAIL for each check. Exit status 0 if all hold, 1 otherwise.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t := levers.Trial{Wait: wait, Report: func(c levers.Check) { a.leverLine(c) }}
+			var err error
+			if t.Program, err = leverProgram(args, timeout); err != nil {
+				return err
+			}
+			if t.Sample, err = leverSample(workload); err != nil {
+				return err
+			}
+			if t.Steps, err = leverSteps(steps, t.Sample.Workload.Class); err != nil {
+				return &usageError{err}
+			}
+			if !t.Conform(cmd.Context()) {
+				return errors.New("the lever does not keep to its contract")
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&workload, "workload", "", "JSON file with workload, source and target (default: a made-up one)")
+	c.Flags().StringVar(&steps, "steps", "", "the steps that it does, in their order, with commas (default: all of the workload's class)")
+	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "of one call")
+	c.Flags().DurationVar(&wait, "wait", 2*time.Minute, "how long a step may go on running")
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+func (a *app) leverLine(c levers.Check) {
+	if c.Err != nil {
+		fmt.Fprintf(a.out, "FAIL  %s: %v\n", c.Name, c.Err)
+		return
+	}
+	fmt.Fprintf(a.out, "ok    %s\n", c.Name)
+}
+
+func leverProgram(args []string, timeout time.Duration) (levers.Program, error) {
+	path, err := filepath.Abs(args[0])
+	if err != nil {
+		return levers.Program{}, err
+	}
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		return levers.Program{}, fmt.Errorf("lever %s: no such program", args[0])
+	}
+	return levers.Program{Name: filepath.Base(path), Run: append([]string{path}, args[1:]...), Timeout: timeout}, nil
+}
+
+func leverSample(file string) (levers.Request, error) {
+	r := levers.Request{
+		Workload: levers.Workload{Kind: "try", ID: "try-1", Class: fleet.Pausable, Owner: "nobody"},
+		Source:   levers.Place{ID: "try/a", Address: "a"}, Target: levers.Place{ID: "try/b", Address: "b"},
+	}
+	if file == "" {
+		return r, nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return r, err
+	}
+	r = levers.Request{}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return r, fmt.Errorf("%s: %w", file, err)
+	}
+	if r.Workload.Kind == "" || r.Workload.ID == "" {
+		return r, fmt.Errorf("%s: names no workload", file)
+	}
+	return r, nil
+}
+
+func leverSteps(list string, class fleet.Class) ([]drain.Step, error) {
+	if list == "" {
+		if steps := drain.WayOf(class); len(steps) > 0 {
+			return steps, nil
+		}
+		return nil, fmt.Errorf("a workload of class %s has no way of its own: say --steps", class)
+	}
+	var steps []drain.Step
+	for s := range strings.SplitSeq(list, ",") {
+		steps = append(steps, drain.Step(strings.TrimSpace(s)))
+	}
+	return steps, nil
+}
