@@ -122,6 +122,13 @@ type (
 		Done  bool   `json:"done"`
 		Error string `json:"error,omitempty"`
 	}
+	// RecReach says whether another engine can reach the host by itself, without
+	// the keys of whoever hands the drive over.
+	RecReach struct {
+		Driver string `json:"driver"`
+		OK     bool   `json:"ok"`
+		Error  string `json:"error,omitempty"`
+	}
 	// RecRefused says that somebody asked for an irreversible act and was refused.
 	RecRefused struct {
 		Verb   string        `json:"verb"`
@@ -149,6 +156,7 @@ func (RecAccepted) Kind() Kind         { return "rec.accepted" }
 func (RecProof) Kind() Kind            { return "rec.proof" }
 func (RecTerminateIntent) Kind() Kind  { return "rec.terminate_intent" }
 func (RecTerminateOutcome) Kind() Kind { return "rec.terminate_outcome" }
+func (RecReach) Kind() Kind            { return "rec.reach" }
 func (RecRefused) Kind() Kind          { return "rec.refused" }
 
 // kinds reads every body this program knows.
@@ -172,6 +180,7 @@ var kinds = map[Kind]func(json.RawMessage) (Body, error){
 	RecProof{}.Kind():            decoder[RecProof](),
 	RecTerminateIntent{}.Kind():  decoder[RecTerminateIntent](),
 	RecTerminateOutcome{}.Kind(): decoder[RecTerminateOutcome](),
+	RecReach{}.Kind():            decoder[RecReach](),
 	RecRefused{}.Kind():          decoder[RecRefused](),
 	DriveTook{}.Kind():           decoder[DriveTook](),
 	DriveReleased{}.Kind():       decoder[DriveReleased](),

@@ -10,6 +10,7 @@ import (
 
 	"ebb/cmd/ebb/station"
 	"ebb/tui"
+	"ebb/tui/widget"
 )
 
 // console opens the interactive console on the fleet.
@@ -25,7 +26,9 @@ func (a *app) console(ctx context.Context) error {
 	s.Observe(ctx)
 	c := station.NewConsole(ctx, s, a.readOnly)
 	err = tui.Run(ctx, tui.Options{Source: c, Verbs: c, Theme: a.theme, ASCII: a.ascii, Getenv: a.getenv})
-	c.Stop()
+	for _, line := range c.HandOver(context.WithoutCancel(ctx)) {
+		a.note("%s", widget.Clean(line))
+	}
 	cancel()
 	c.Wait()
 	if cerr := s.Close(); err == nil && cerr != nil {

@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -52,7 +54,9 @@ func TestScripts(t *testing.T) {
 			env.Setenv("EBB_OPERATOR", "mira")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fleet": startFleet, "status": status},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"fleet": startFleet, "status": status, "background": background, "until": until,
+		},
 	})
 }
 
@@ -91,5 +95,37 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if fmt.Sprint(code) != args[0] {
 		ts.Fatalf("%v: exit status %d, want %s", args[1:], code, args[0])
+	}
+}
+
+// background runs a command until the script ends: "background NAME COMMAND…".
+func background(ts *testscript.TestScript, _ bool, args []string) {
+	cmd := exec.Command(filepath.Join(programs, args[1]), args[2:]...)
+	for _, name := range []string{"PATH", "HOME", "XDG_STATE_HOME", "EBB_CONFIG", "EBB_OPERATOR"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	said, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	})
+	ts.Check(waitFor(said, args[0]))
+}
+
+// until runs a command again and again until its output matches: "until REGEXP
+// COMMAND…".
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile(args[0])
+	limit := time.Now().Add(2 * time.Minute)
+	for {
+		err := ts.Exec(args[1], args[2:]...)
+		if out := ts.ReadFile("stdout"); err == nil && want.MatchString(out) {
+			return
+		} else if time.Now().After(limit) {
+			ts.Fatalf("%v never matched %s: %s", args[1:], args[0], out)
+		}
+		time.Sleep(200 * time.Millisecond) // between two looks at another process
 	}
 }

@@ -115,6 +115,11 @@ func record(b drain.Body) (string, bool) {
 			return "terminated", true
 		}
 		return because("terminate did not succeed", r.Error), true
+	case drain.RecReach:
+		if !r.OK {
+			return Name(r.Driver) + " can't reach it by itself: " + Text(r.Error), true
+		}
+		return Name(r.Driver) + " can reach it by itself", true
 	case drain.RecRefused:
 		return "refused to " + Name(r.Verb) + ": " + issues(r.Issues), true
 	}

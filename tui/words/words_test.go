@@ -124,6 +124,7 @@ func bodies() []drain.Body {
 		drain.RecCleaned{Key: k, Error: "busy"}, drain.RecAccepted{Key: k, Reason: "known"},
 		drain.RecProof{Digest: strings.Repeat("a", 64), Expires: at}, drain.RecTerminateIntent{Type: "command", Run: []string{"x", "i-1"}},
 		drain.RecTerminateOutcome{Done: true}, drain.RecTerminateOutcome{Error: "no"},
+		drain.RecReach{Driver: "bastion-2:77", OK: true},
 		drain.RecRefused{Verb: "terminate", Issues: []fleet.Issue{{Check: fleet.CheckLeaks, Key: k, Detail: "since 14:24"}}},
 		drain.DriveTook{Driver: "bastion-2", Blind: time.Minute, Person: true}, drain.DriveReleased{Why: "asked"},
 		drain.DrivePhase{Phase: drain.Verifying, Issues: []fleet.Issue{{Check: fleet.CheckLeft, Key: k}}},

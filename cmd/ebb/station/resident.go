@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ebb/drain"
+	"ebb/drain/engine"
 	"ebb/fleet"
 )
 
@@ -108,7 +109,7 @@ func (r *Resident) follow(ctx context.Context, changed chan<- struct{}) {
 	for ctx.Err() == nil {
 		err := r.Journal.Watch(ctx, after, func(events []drain.Event) error {
 			after = events[len(events)-1].Seq
-			r.fold(events)
+			r.fold(ctx, events)
 			select {
 			case changed <- struct{}{}:
 			default:
@@ -125,7 +126,7 @@ func (r *Resident) follow(ctx context.Context, changed chan<- struct{}) {
 	}
 }
 
-func (r *Resident) fold(events []drain.Event) {
+func (r *Resident) fold(ctx context.Context, events []drain.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, ev := range events {
@@ -133,8 +134,32 @@ func (r *Resident) fold(events []drain.Event) {
 		next, err := r.Trust.Apply(r.states[host], ev)
 		if err != nil {
 			r.log.Warn("event passed over", "seq", ev.Seq, "error", err)
+			continue
 		}
 		r.states[host] = next
+		if body, err := ev.Decode(); err == nil {
+			if h, ok := body.(drain.AskHandover); ok && h.To == r.Holder && time.Since(ev.At) < time.Minute {
+				r.wg.Go(func() { r.reach(ctx, host, ev.Drain) })
+			}
+		}
+	}
+}
+
+// reach shows, for somebody who wants to hand a drive over, whether this process
+// can act on the host with keys of its own, and journals it.
+func (r *Resident) reach(ctx context.Context, host fleet.HostID, drainID string) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	rec := drain.RecReach{Driver: r.Holder}
+	agent, err := r.agents.Agent(ctx, host, engine.RoleOperate)
+	if err == nil {
+		_, err = agent.Facts(ctx, false)
+	}
+	if rec.OK = err == nil; err != nil {
+		rec.Error = err.Error()
+	}
+	if err := r.Engine.Ask(ctx, host, drainID, rec); err != nil {
+		r.log.Warn("reach not journaled", "host", host, "error", err)
 	}
 }
 

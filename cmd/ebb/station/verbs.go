@@ -357,8 +357,11 @@ func (c *Console) stopDriving(host fleet.HostID) {
 	}
 }
 
-// Stop implements feed.Verbs.
-func (c *Console) Stop() {
+// Stop implements feed.Verbs. The screen is left at once; the drives end behind
+// it, in HandOver, where there is time to ask who takes them.
+func (c *Console) Stop() {}
+
+func (c *Console) stopAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, stop := range c.driving {
