@@ -47,6 +47,10 @@ func (e *ExitError) Error() string {
 	return b.String()
 }
 
+// ExitStatus is Code, for those who tell exit statuses apart without this
+// package: 127 is a shell that found no such command.
+func (e *ExitError) ExitStatus() int { return e.Code }
+
 // Hint is the same command by hand.
 func (e *ExitError) Hint() string {
 	return "try by hand: " + e.Target.command() + " " + shellQuote(e.Command)
