@@ -87,7 +87,7 @@ func (f *Fleet) prepare() error {
 		}
 		f.Dir, f.temporary = dir, true
 	}
-	return os.MkdirAll(f.catalog(), 0o700)
+	return errors.Join(os.MkdirAll(f.catalog(), 0o700), os.MkdirAll(shared(f.Dir, ""), 0o700))
 }
 
 // names are those of demo hosts, in the order in which they are made.
@@ -192,12 +192,45 @@ match = { kind = "batch" }
 class = "stuck"
 grace = "1m"
 
+[[lever]]                   # programs that move what a real fleet would move by its own
+name    = "page"
+run     = [%[5]q, "demo-lever", "page", "--dir", %[1]q]
+timeout = "30s"
+steps   = ["start", "health", "flip"]
+
+[[lever]]
+name    = "counter"
+run     = [%[5]q, "demo-lever", "counter", "--dir", %[1]q]
+timeout = "30s"
+steps   = ["snapshot", "ship", "restore", "clock", "answers", "remove"]
+
+[[lever]]
+name    = "store"
+run     = [%[5]q, "demo-lever", "store", "--dir", %[1]q]
+timeout = "30s"
+
+[[class]]
+match = { kind = "page" }
+class = "stateless"
+lever = "page"
+grace = "20s"
+
+[[class]]
+match = { kind = "counter" }
+class = "pausable"
+lever = "counter"
+
+[[class]]
+match = { kind = "store" }
+class = "durable"
+lever = "store"
+
 [terminate]
 type = "poweroff"           # ends the host's agent, and nothing else on this machine
 
 [demo]
 speed = %[4]g
-`, f.Dir, PlaneName, second(SchedulerCache), f.Speed)
+`, f.Dir, PlaneName, second(SchedulerCache), f.Speed, f.Exe)
 	for name, text := range map[string]string{"ssh_config": config.String(), "known_hosts": known.String(), "fleet.toml": toml} {
 		if err := os.WriteFile(filepath.Join(f.Dir, name), []byte(text), 0o600); err != nil {
 			return err

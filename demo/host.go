@@ -40,6 +40,7 @@ type Host struct {
 const (
 	manifestDir = "run/workloads"
 	workDir     = "var/lib/work"
+	tokenFile   = "etc/demo-token"
 )
 
 // build lays out a host's root: identity, host key and configuration.
@@ -54,6 +55,7 @@ func (h *Host) build() error {
 		"proc/sys/kernel/random/boot_id": bootID() + "\n",
 		"etc/ebb/ebbd.toml":              h.config(),
 		"etc/hostname":                   h.Name + "\n",
+		tokenFile:                        h.Token + "\n",
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(h.Dir, name), []byte(text), 0o600); err != nil {
@@ -75,6 +77,11 @@ func (h *Host) config() string {
 preset    = ["manifest"]
 manifests = ["/%s"]
 clean_gap = "1s"
+
+[offer]
+slots  = 30
+gpus   = 8
+compat = { engine = "1.5", kernel = "6.8" }
 
 [[workload]]              # a trainer started by hand: recognised by its arguments
 kind  = "trainer"

@@ -35,6 +35,11 @@ func (p *Platform) populate(ctx context.Context) error {
 				return err
 			}
 		}
+		for _, s := range movable(i, owner) {
+			if err := p.runMoved(ctx, h, s); err != nil {
+				return err
+			}
+		}
 	}
 	// What real fleets have too: something started by hand that nobody claims, and
 	// a directory that nobody's process uses any more.
@@ -43,4 +48,16 @@ func (p *Platform) populate(ctx context.Context) error {
 		return err
 	}
 	return LeakDir(p.fleet.Hosts[1%len(p.fleet.Hosts)].Place(), "old-7")
+}
+
+// movable are workloads that the demo's levers move.
+func movable(i int, owner string) []Spec {
+	switch i % 4 {
+	case 1:
+		return []Spec{{Kind: "counter", ID: fmt.Sprintf("tally-%d", i), Class: fleet.Pausable, Owner: owner, As: "counter"}}
+	case 3:
+		return []Spec{{Kind: "store", ID: fmt.Sprintf("orders-%d", i), Class: fleet.Durable, Owner: "payments", As: "store"},
+			{Kind: pageKind, ID: fmt.Sprintf("shop-%d", i), Class: fleet.Stateless, Owner: owner, Serve: true, Grace: 20 * time.Second}}
+	}
+	return nil
 }

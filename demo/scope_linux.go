@@ -40,7 +40,10 @@ func killScope(token string) {
 
 // signalPID sends TERM to the process that a pid file names, if it carries the
 // token.
-func signalPID(file, token string) error {
+func signalPID(file, token string) error { return signalTo(file, token, unix.SIGTERM) }
+
+// signalTo is signalPID for any signal.
+func signalTo(file, token string, sig unix.Signal) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -58,5 +61,5 @@ func signalPID(file, token string) error {
 	if err != nil || !slices.Contains(strings.Split(string(argv), "\x00"), token) {
 		return fmt.Errorf("process %d is not the one that %s meant", pid, file)
 	}
-	return unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0)
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }

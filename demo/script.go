@@ -31,7 +31,7 @@ type Step struct {
 }
 
 // Scripts lists the scripts by name.
-func Scripts() []Script { return []Script{maintenance(), incident(), deadline()} }
+func Scripts() []Script { return []Script{maintenance(), incident(), deadline(), strategies()} }
 
 // Find returns a script by name.
 func Find(name string) (Script, error) {
@@ -51,9 +51,10 @@ type Stage struct {
 	Fleet *Fleet
 	Out   io.Writer
 
-	mu     sync.Mutex
-	drains map[string]*Background
-	late   func(context.Context) error // what was admitted before the cordon and has not landed
+	mu      sync.Mutex
+	drains  map[string]*Background
+	traffic *traffic                    // of what levers move
+	late    func(context.Context) error // what was admitted before the cordon and has not landed
 }
 
 // Play starts a fleet, plays the script on it, and ends the fleet. It returns
@@ -197,6 +198,7 @@ func (s *Stage) until(ctx context.Context, what string, check func() (bool, erro
 
 // end stops what still runs in the background.
 func (s *Stage) end() {
+	s.traffic.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.drains {

@@ -33,6 +33,8 @@ type Spec struct {
 	Grace      time.Duration `toml:"grace"`       //
 	IgnoreTerm bool          `toml:"ignore_term"` // does not end on TERM
 	Serve      bool          `toml:"serve"`       // answers HTTP on loopback, and can be started elsewhere
+	As         string        `toml:"as"`          // what it really does: "counter" or "store"; empty: nothing
+	Log        string        `toml:"log"`         // counter: where it counts
 }
 
 // Key is the workload's key.
@@ -62,6 +64,9 @@ func Launch(p Place, s Spec) (int, error) {
 	if s.Serve {
 		args = append(args, "--serve")
 	}
+	if s.As != "" {
+		args = append(args, "--as", s.As, "--log", s.Log)
+	}
 	if !expires.IsZero() {
 		args = append(args, "--until", expires.Format(time.RFC3339Nano))
 	}
@@ -76,7 +81,7 @@ func Launch(p Place, s Spec) (int, error) {
 	if s.Grace > 0 {
 		m.Grace = s.Grace.String()
 	}
-	if s.Serve {
+	if s.Serve && s.Kind != pageKind {
 		m.Start, m.Health = "start", "health"
 	}
 	return pid, writeManifest(s.file(dir), m)
@@ -173,6 +178,13 @@ func Run(ctx context.Context, o RunOptions) error {
 		}
 		defer stop()
 	}
+	if o.Spec.As != "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- works(ctx, o) }()
+		defer func() { cancel(); <-ended }()
+	}
 	var end <-chan time.Time
 	if !o.Until.IsZero() {
 		t := time.NewTimer(time.Until(o.Until))
@@ -193,6 +205,15 @@ func Run(ctx context.Context, o RunOptions) error {
 			}
 		}
 	}
+}
+
+// works is what a workload does besides being there.
+func works(ctx context.Context, o RunOptions) error {
+	w := site{Place{Root: o.Root}, o.Spec}
+	if o.Spec.As == "store" {
+		return keep(ctx, w)
+	}
+	return count(ctx, w, o.Spec.Log)
 }
 
 // serve answers HTTP on a free port of loopback, which stands in a file.
@@ -221,16 +242,22 @@ func portFile(root string, s Spec) string {
 // LaunchNamed is the command "start" of a demo host: the agent runs it with the
 // workload's kind and id in the environment; the catalog says what that is.
 func LaunchNamed(p Place, catalog, kind, id string) error {
-	raw, err := os.ReadFile(Spec{Kind: kind, ID: id}.file(catalog))
+	s, err := defined(catalog, kind, id)
 	if err != nil {
-		return err
-	}
-	var s Spec
-	if err := toml.Unmarshal(raw, &s); err != nil {
 		return err
 	}
 	_, err = Launch(p, s)
 	return err
+}
+
+// defined reads a workload's definition.
+func defined(catalog, kind, id string) (Spec, error) {
+	var s Spec
+	raw, err := os.ReadFile(Spec{Kind: kind, ID: id}.file(catalog))
+	if err == nil {
+		err = toml.Unmarshal(raw, &s)
+	}
+	return s, err
 }
 
 // Healthy is the command "health": it asks the workload and compares what it

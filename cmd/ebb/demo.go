@@ -23,7 +23,7 @@ func demoCommand(a *app) *cobra.Command {
 processes; no root, no network) and opens the console on them. Everything ends
 with it.
 
-With --script, one of maintenance, incident and deadline is played instead, step
+With --script, one of maintenance, incident, deadline and strategies is played instead, step
 by step, and the exit status is 0 only if every step really held.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,9 +40,9 @@ by step, and the exit status is 0 only if every step really held.`,
 	c.Flags().Float64Var(&o.Speed, "speed", 1, "divide every configured duration by this")
 	c.Flags().StringVar(&o.Dir, "dir", "", "keep the fleet's files here (default: a temporary directory)")
 	c.Flags().StringVar(&o.Agent, "agent", "", "the ebbd to run (default: the one beside ebb)")
-	c.Flags().StringVar(&script, "script", "", "play a script: maintenance, incident or deadline")
+	c.Flags().StringVar(&script, "script", "", "play a script: maintenance, incident, deadline or strategies")
 	c.Flags().BoolVar(&plain, "plain", false, "print lines only (scripts always do)")
-	_ = c.RegisterFlagCompletionFunc("script", cobra.FixedCompletions([]string{"maintenance", "incident", "deadline"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("script", cobra.FixedCompletions([]string{"maintenance", "incident", "deadline", "strategies"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -117,6 +117,22 @@ func workloadCommand() *cobra.Command {
 	c.Flags().StringVar(&o.Spec.ID, "id", "", "")
 	c.Flags().StringVar(&o.Trainer, "trainer", "", "")
 	c.Flags().BoolVar(&o.Spec.Serve, "serve", false, "")
+	c.Flags().StringVar(&o.Spec.As, "as", "", "")
+	c.Flags().StringVar(&o.Spec.Log, "log", "", "")
 	c.Flags().BoolVar(&o.IgnoreTerm, "ignore-term", false, "")
+	return c
+}
+
+// demoLeverCommand is a lever of the demo's fleet. It is hidden, as its workloads
+// are.
+func demoLeverCommand() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use: "demo-lever NAME", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return demo.RunLever(args[0], dir, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", "", "")
 	return c
 }
