@@ -61,7 +61,7 @@ func (w *world) fromManifests() {
 		k := &work{Workload: fleet.Workload{
 			Key: m.key(), Rule: PresetManifest, Phase: fleet.Gone, Declared: true, Class: m.Class, Owner: m.Owner, Grace: m.grace,
 			Expires: m.Expires, Owns: owned(m.Owns, m.ID), GPUs: slices.Clone(m.GPUs), Labels: m.Labels,
-			Start: m.Start, Health: m.Health, Stop: m.Stop,
+			Start: m.Start, Health: m.Health, Stop: m.Stop, Needs: m.Needs,
 		}}
 		if m.rests {
 			k.Phase = fleet.AtRest
@@ -107,6 +107,9 @@ func (k *work) fill(r *fleet.WorkloadRule) {
 	k.Class = cmp.Or(k.Class, r.Class)
 	k.Owner, k.Grace = cmp.Or(k.Owner, r.Owner), max(k.Grace, r.Grace)
 	k.Start, k.Health, k.Stop = cmp.Or(k.Start, r.Start), cmp.Or(k.Health, r.Health), cmp.Or(k.Stop, r.Stop)
+	if k.Needs.IsZero() {
+		k.Needs = r.Needs
+	}
 	if k.Labels == nil {
 		k.Labels = maps.Clone(r.Labels)
 	}

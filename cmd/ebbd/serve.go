@@ -92,7 +92,7 @@ func (c command) agentConfig(flags hostFlags, cancel func()) (agent.Config, erro
 		Version: versionText(), Machine: machine, Boot: boot, BootedAt: booted, Hostname: name,
 		Scope: h.flags.scope, Speed: h.flags.speed, StateDir: h.stateDir, LockWait: 3 * time.Second, RunDir: h.runDir,
 		Proc: proc, Netns: h.files.Path("/run/netns"), Path: h.files.Path,
-		Sockets: sockets, Commands: h.conf.Commands, Caps: h.conf.Caps, HostKeys: h.conf.HostKeys, CleanGap: h.conf.CleanGap,
+		Sockets: sockets, Commands: h.conf.Commands, Caps: h.conf.Caps, Offer: h.conf.Offer, HostKeys: h.conf.HostKeys, CleanGap: h.conf.CleanGap,
 		Prober: prober{h.prober()}, Poweroff: poweroff,
 		Log: slog.New(slog.NewTextHandler(c.err, nil)),
 	}

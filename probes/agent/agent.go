@@ -67,7 +67,7 @@ func New(cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	a.store = newStore(fleet.Facts{
-		At: now, Machine: cfg.Machine, Boot: cfg.Boot, BootedAt: cfg.BootedAt, Hostname: cfg.Hostname,
+		At: now, Machine: cfg.Machine, Boot: cfg.Boot, BootedAt: cfg.BootedAt, Hostname: cfg.Hostname, Offer: cfg.Offer,
 		Agent: fleet.AgentInfo{Version: cfg.Version, Scope: cfg.Scope, Started: now},
 	})
 	a.metrics = newMetrics(a)

@@ -74,7 +74,8 @@ type Config struct {
 	Sockets  map[wire.Role]Socket
 	Commands map[string]config.Command
 	Caps     config.Caps
-	HostKeys []string // private SSH host keys, without passphrase
+	Offer    fleet.Offer // what the host can take, as its summary and facts say
+	HostKeys []string    // private SSH host keys, without passphrase
 	CleanGap time.Duration
 
 	Quick     time.Duration // between looks at /proc/*/stat, default 1 s

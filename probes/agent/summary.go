@@ -1,6 +1,10 @@
 package agent
 
-import "ebb/fleet"
+import (
+	"slices"
+
+	"ebb/fleet"
+)
 
 // summary is what a fleet is watched by.
 func (a *Agent) summary() fleet.Summary {
@@ -8,10 +12,15 @@ func (a *Agent) summary() fleet.Summary {
 	s := fleet.Summary{
 		Generation: f.Generation, At: f.At, Machine: f.Machine, Boot: f.Boot, Version: a.cfg.Version, Scope: a.cfg.Scope,
 		Holds: f.Holds, Unheld: f.Unheld, Sealed: f.Sealed, Tickets: len(f.OpenTickets()), Classes: map[fleet.Class]int{},
+		Offer: f.Offer, Kinds: map[string]int{},
 	}
 	for _, w := range f.Workloads.Value {
 		if w.Kept == "" {
 			s.Classes[w.Class]++
+		}
+		s.Kinds[w.Key.Kind]++
+		if g := w.Needs.Group; g != "" && !slices.Contains(s.Groups, g) {
+			s.Groups = append(s.Groups, g)
 		}
 	}
 	for _, p := range f.Processes.Value {
