@@ -88,6 +88,9 @@ func (w *world) count(kind drain.Kind) int {
 	return n
 }
 
+// state is what the journal says, past all faults.
+func (w *world) state() (drain.State, error) { return drain.Fold(drain.State{}, w.events()) }
+
 // phase waits until the journal says that the drain is in it.
 func (w *world) phase(e *engine.Engine, p drain.Phase) drain.State {
 	w.t.Helper()

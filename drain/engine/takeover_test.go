@@ -120,33 +120,34 @@ func TestAskInMidPass(t *testing.T) {
 		e := w.engine(ann)
 		id := start(t, e, 5*time.Hour)
 		var once sync.Once
+		armed := false
 		other := w.open()
 		w.hand(func(call string) {
-			if call != "journal append drive.intent" {
+			if s, _ := w.state(); call == "journal append drive.intent" && s.Phase == drain.Draining {
+				armed = true // the first intent is on its way; the second is decided upon
 				return
 			}
-			s, _ := e.State(t.Context(), source)
-			if s.Phase != drain.Draining {
+			if !armed || call != "journal stream" {
 				return
 			}
 			once.Do(func() {
 				w.hand(nil)
-				ev, _ := drain.NewEvent(source, "hold-it", id, 0, bob, drain.AskHold{Key: vm("old"), Reason: "mine"})
+				ev, _ := drain.NewEvent(source, "hold-it", id, 0, bob, drain.AskHold{Key: vm("older"), Reason: "mine"})
 				if _, err := other.Append(t.Context(), drain.Batch{Stream: string(source), Events: []drain.Event{ev}}); err != nil {
 					t.Error(err)
 				}
 			})
 		})
 		d := beside(t, e, nil)
-		w.until(e, func(s drain.State) bool { return s.Items[vm("older")].End == drain.LeftHost })
+		w.until(e, func(s drain.State) bool { return s.Items[vm("old")].End == drain.LeftHost })
 		for act := range w.boxes[source].ran {
-			if !strings.Contains(act, "/older/") {
+			if strings.Contains(act, "/older/") {
 				t.Errorf("act %s on what was to be left alone", act)
 			}
 		}
 		for _, ev := range w.events() {
 			if b, err := ev.Decode(); err == nil {
-				if in, ok := b.(drain.DriveIntent); ok && in.Act.Key == vm("old") {
+				if in, ok := b.(drain.DriveIntent); ok && in.Act.Key == vm("older") {
 					t.Errorf("intent %s after the word to leave it alone", in.Act.ID)
 				}
 			}
@@ -195,6 +196,68 @@ func TestUndrainEndsTheDriver(t *testing.T) {
 		// A new drain is a new one.
 		if id := start(t, e, time.Hour); id == d.s.Drain {
 			t.Error("the lifted drain was taken up again")
+		}
+	})
+}
+
+// The answer to an act is lost and its host can't be asked: nothing is guessed,
+// and nothing is started again, until it can.
+func TestLostAnswerIsAskedFor(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.add("web", fleet.Stateless)
+		e := w.engine(ann)
+		start(t, e, 2*time.Hour)
+		w.hand(func(call string) {
+			if strings.HasPrefix(call, string(target)+" act ") && strings.Contains(call, "/start/") {
+				w.hand(nil)
+				b := w.boxes[target]
+				b.mu.Lock()
+				b.replicas[vm("web")]++
+				b.acts[strings.TrimPrefix(call, string(target)+" act ")] = drain.Answer{Result: drain.Done}
+				b.mu.Unlock()
+				w.cut(string(target), time.Minute)
+			}
+		})
+		d := beside(t, e, nil)
+		w.until(e, func(s drain.State) bool { return len(s.Open) > 0 && s.Phase == drain.Draining })
+		time.Sleep(40 * time.Second)
+		if s, _ := w.state(); len(s.Open) != 1 {
+			t.Errorf("open acts %v: something was guessed", s.Open)
+		}
+		s, err := d.end()
+		if err != nil || s.Phase != drain.Empty || w.boxes[target].replicas[vm("web")] != 1 {
+			t.Errorf("%v, phase %s, %d replacements", err, s.Phase, w.boxes[target].replicas[vm("web")])
+		}
+		w.held()
+	})
+}
+
+// A takeover makes its epoch known to the targets before anything is done there.
+func TestTakeoverAnnounces(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.add("web", fleet.Stateless)
+		e := w.engine(ann)
+		start(t, e, 2*time.Hour)
+		d := beside(t, e, nil)
+		w.until(e, func(s drain.State) bool { return s.Items[vm("web")].Target != "" })
+		d.stop()
+		_, _ = d.end()
+		var mu sync.Mutex
+		first := map[string]string{}
+		w.hand(func(call string) {
+			mu.Lock()
+			defer mu.Unlock()
+			host, what, _ := strings.Cut(call, " ")
+			kind, _, _ := strings.Cut(what, " ")
+			if _, had := first[host]; !had && (kind == "announce" || kind == "hold" || kind == "act" || kind == "outcome") {
+				first[host] = kind
+			}
+		})
+		if s := drive(t, w.engine(bob)); s.Phase != drain.Empty {
+			t.Errorf("phase %s", s.Phase)
+		}
+		if first[string(source)] != "hold" || first[string(target)] != "announce" {
+			t.Errorf("first %v", first)
 		}
 	})
 }
