@@ -30,7 +30,7 @@ e2e: build
 	.ci/e2e
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./drain ./fleet/reconcile ./probes ./tui/...
+	$(GO) test -run '^$$' -bench . -benchmem ./drain ./fleet/reconcile ./probes ./probes/agent ./tui/...
 
 demo: build
 	bin/ebb demo

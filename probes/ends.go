@@ -30,8 +30,8 @@ type Ends struct {
 	gone map[fleet.Run]bool // told, and to be forgotten once a look no longer shows them
 }
 
-// NewEnds makes a watcher without processes.
-func NewEnds() (*Ends, error) {
+// newEnds makes a watcher without processes.
+func newEnds() (*Ends, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, err
@@ -103,6 +103,17 @@ func (e *Ends) Watch(runs []fleet.Run) (ended bool) {
 		e.fds[run], e.runs[fd] = fd, run
 	}
 	return ended
+}
+
+// held lists what has not ended.
+func (e *Ends) held() map[fleet.Run]bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	held := make(map[fleet.Run]bool, len(e.fds))
+	for run := range e.fds {
+		held[run] = true
+	}
+	return held
 }
 
 func (e *Ends) drop(run fleet.Run, fd int) {

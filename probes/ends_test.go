@@ -3,6 +3,7 @@ package probes
 import (
 	"context"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ func TestEndsAreToldAtOnce(t *testing.T) {
 	p := New(Config{Root: root})
 	s := p.Scan(context.Background(), time.Now())
 	runs := []fleet.Run{byPID(t, s, one.Process.Pid).Run, byPID(t, s, two.Process.Pid).Run}
-	e, err := NewEnds()
+	e, err := p.Ends()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,5 +105,59 @@ func TestALookIsForProcessesOnly(t *testing.T) {
 	}
 	if len(need(t, p.Scan(context.Background(), later).Netns)) != 2 {
 		t.Error("a scan reads everything")
+	}
+}
+
+// Of what is held a look asks nothing, save where its parent has ended: it has
+// another one then.
+func TestALookAsksThoseWhoseParentHasEnded(t *testing.T) {
+	_, root := realRoot(t)
+	parent := exec.Command("/bin/sh", "-c", "sh -c 'read x' w "+root.Scope+" <&3 & wait", "w", root.Scope)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close() // which ends the child
+	parent.ExtraFiles = []*os.File{r}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	defer parent.Process.Kill()
+	p := New(Config{Root: root})
+	later := time.Now().Add(2 * young) // by when both count as settled
+	var s Scan
+	for deadline := time.Now().Add(10 * time.Second); len(s.Processes.Value) != 2; s = p.Scan(context.Background(), later) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", s.Processes)
+		}
+	}
+	s = p.Scan(context.Background(), later) // no longer in the middle of an exec
+	e, err := p.Ends()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	var child fleet.Run
+	for _, proc := range s.Processes.Value {
+		if proc.PPID == parent.Process.Pid {
+			child = proc.Run
+		}
+	}
+	e.Watch([]fleet.Run{byPID(t, s, parent.Process.Pid).Run, child})
+	if sure := p.surely(p.last); !sure(p.last.cache[child.PID]) {
+		t.Fatal("what is held is asked after all: this shows nothing")
+	}
+	if changed, err := p.Quick(context.Background()); changed || err != nil {
+		t.Fatalf("nothing happened: %v %v", changed, err)
+	}
+	parent.Process.Kill()
+	parent.Wait()
+	if err := e.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	s = p.Look(context.Background(), later)
+	if got := byPID(t, s, child.PID); got.Run != child || got.PPID == parent.Process.Pid || len(s.Processes.Value) != 1 {
+		t.Errorf("%+v", s.Processes)
 	}
 }

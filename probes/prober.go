@@ -56,6 +56,7 @@ type Prober struct {
 	last  table // of the last scan whose processes could be read
 	whole *raw  // what the last Scan read; nil before the first
 	gpus  fleet.Reading[[]fleet.GPU]
+	ends  *Ends // whose processes run for certain; nil if there is none
 
 	guards struct{ processes, quick, manifests, netns, loops, dirs, gpus guard }
 }
@@ -140,7 +141,7 @@ func (p *Prober) Scan(ctx context.Context, now time.Time) Scan {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		r.table = run(ctx, &p.guards.processes, p.cfg.Timeout, p.cfg.proc(), now, func(context.Context) (table, error) {
-			return p.readProcesses(last, now)
+			return p.readProcesses(last, now, nil)
 		})
 	})
 	wg.Go(func() {
@@ -193,7 +194,7 @@ func (p *Prober) Look(ctx context.Context, now time.Time) Scan {
 	defer p.scan.Unlock()
 	r := *whole
 	r.table = run(ctx, &p.guards.processes, p.cfg.Timeout, p.cfg.proc(), now, func(context.Context) (table, error) {
-		return p.readProcesses(last, now)
+		return p.readProcesses(last, now, p.surely(last))
 	})
 	r.gpus = fleet.ReadNotApplicable[NVMLReport]("", now, "not read by a look")
 	s := p.join(r)
@@ -207,6 +208,33 @@ func (p *Prober) Look(ctx context.Context, now time.Time) Scan {
 		}
 	}
 	return s
+}
+
+// Ends makes a watcher for the ends of processes. What it holds needs not be asked
+// each second whether it still runs.
+func (p *Prober) Ends() (*Ends, error) {
+	e, err := newEnds()
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ends = e
+	return e, nil
+}
+
+// surely reports which of the processes of a table run as they did: those that
+// had settled then and are held. Nil where nothing is held.
+func (p *Prober) surely(t table) func(cached) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ends == nil {
+		return nil
+	}
+	held, boot := p.ends.held(), t.boot
+	return func(c cached) bool {
+		return c.mine && c.settled && held[fleet.Run{Boot: boot, PID: c.stat.pid, Start: c.stat.start}]
+	}
 }
 
 // Forget drops what was cached about processes, so that the next Scan reads

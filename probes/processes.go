@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"ebb/fleet"
 )
 
@@ -59,7 +61,10 @@ type table struct {
 
 // readProcesses reads stat of every process, and the details of those that are
 // new or run another program than at the last scan.
-func (p *Prober) readProcesses(last table, now time.Time) (table, error) {
+//
+// Where sure is not nil, a process that it vouches for is taken to be as it was,
+// unless its parent has ended: it has another one then.
+func (p *Prober) readProcesses(last table, now time.Time, sure func(cached) bool) (table, error) {
 	_, boot, _, err := p.cfg.identity()
 	if err != nil {
 		return table{}, err
@@ -73,16 +78,16 @@ func (p *Prober) readProcesses(last table, now time.Time) (table, error) {
 		return table{}, err
 	}
 	t := table{boot: boot, booted: booted, byPID: make(map[int]*proc, len(pids)), cache: make(map[int]cached, len(pids))}
-	rd := reader{root: p.cfg.Root, env: envNames(p.rules), buf: make([]byte, 8192)}
-	for _, pid := range pids {
-		c, ok, err := rd.process(pid, last.cache, func(s stat) bool { return now.Sub(s.startedAt(booted)) >= young })
-		if err != nil {
-			return table{}, err
+	old := func(s stat) bool { return now.Sub(s.startedAt(booted)) >= young }
+	found, err := p.readAll(pids, last.cache, old, sure)
+	if err != nil {
+		return table{}, err
+	}
+	for i, c := range found {
+		if c.stat.pid == 0 {
+			continue // it vanished
 		}
-		if !ok {
-			continue
-		}
-		t.cache[pid] = c
+		t.cache[pids[i]] = c
 		if c.mine {
 			t.add(c)
 		}
@@ -92,6 +97,75 @@ func (p *Prober) readProcesses(last table, now time.Time) (table, error) {
 	}
 	t.findHost(p.cfg.Root)
 	return t, nil
+}
+
+// readers is how many read at the same time where nearly everything is new.
+const (
+	readers  = 4
+	manyNews = 256
+)
+
+// readAll reads processes in the order of their pids; one that vanished stays
+// zero. Where many are new the work is shared, since a proof waits for it.
+func (p *Prober) readAll(pids []int, cache map[int]cached, old func(stat) bool, sure func(cached) bool) ([]cached, error) {
+	found, env := make([]cached, len(pids)), envNames(p.rules)
+	if sure != nil {
+		return found, p.readNews(found, pids, cache, old, sure)
+	}
+	read := func(from, to int) error {
+		rd := reader{root: p.cfg.Root, env: env, buf: make([]byte, 8192)}
+		for i := from; i < to; i++ {
+			c, ok, err := rd.process(pids[i], cache, old)
+			if err != nil {
+				return err
+			}
+			if ok {
+				found[i] = c
+			}
+		}
+		return nil
+	}
+	if len(pids)-len(cache) < manyNews {
+		return found, read(0, len(pids))
+	}
+	var group errgroup.Group
+	for from, step := 0, len(pids)/readers+1; from < len(pids); from += step {
+		group.Go(func() error { return read(from, min(from+step, len(pids))) })
+	}
+	return found, group.Wait()
+}
+
+// readNews is readAll without those that are surely as they were.
+func (p *Prober) readNews(found []cached, pids []int, cache map[int]cached, old func(stat) bool, sure func(cached) bool) error {
+	rd := reader{root: p.cfg.Root, env: envNames(p.rules), buf: make([]byte, 8192)}
+	alive := make(map[int]bool, len(pids))
+	var kept []int
+	read := func(i int) error {
+		c, ok, err := rd.process(pids[i], cache, old)
+		if ok {
+			found[i] = c
+			alive[pids[i]] = !c.stat.zombie()
+		}
+		return err
+	}
+	for i, pid := range pids {
+		if c, known := cache[pid]; known && sure(c) {
+			found[i], alive[pid] = c, true
+			kept = append(kept, i)
+		} else if err := read(i); err != nil {
+			return err
+		}
+	}
+	for _, i := range kept {
+		if parent := found[i].stat.ppid; parent == 0 || alive[parent] {
+			continue
+		}
+		found[i] = cached{}
+		if err := read(i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // listPIDs lists the numeric entries of a procfs, in order.

@@ -17,6 +17,15 @@ type reader struct {
 	root Root
 	env  map[string]bool
 	buf  []byte
+	proc string // where procfs is, with a slash at its end
+}
+
+// base is put together once: there are thousands of paths.
+func (rd *reader) base() string {
+	if rd.proc == "" {
+		rd.proc = rd.root.proc() + "/"
+	}
+	return rd.proc
 }
 
 // process reads one process; ok is false when it is gone.
@@ -62,8 +71,8 @@ func (rd *reader) fill(c *cached) (err error) {
 }
 
 func (rd *reader) stat(pid int) (s stat, ok bool, err error) {
-	path := rd.root.proc(strconv.Itoa(pid), "stat")
-	b, err := readSmall(path, &rd.buf)
+	path := rd.base() + strconv.Itoa(pid) + "/stat"
+	b, err := readOne(path, &rd.buf)
 	if vanished(err) {
 		return stat{}, false, nil
 	}
@@ -82,7 +91,7 @@ func (rd *reader) stat(pid int) (s stat, ok bool, err error) {
 // dir is where a process's details are. Those of one whose first thread has
 // ended are with the others.
 func (rd *reader) dir(s stat) string {
-	dir := rd.root.proc(strconv.Itoa(s.pid))
+	dir := rd.base() + strconv.Itoa(s.pid)
 	if !s.headless {
 		return dir
 	}
@@ -99,7 +108,7 @@ func (rd *reader) dir(s stat) string {
 }
 
 func (rd *reader) argv(dir string) ([]string, error) {
-	b, err := readSmall(filepath.Join(dir, "cmdline"), &rd.buf)
+	b, err := readSmall(dir+"/cmdline", &rd.buf)
 	if err != nil || len(b) == 0 {
 		return nil, err
 	}
@@ -125,12 +134,12 @@ func (rd *reader) details(s stat) (details, error) {
 	if d.argv, err = rd.argv(dir); err != nil && !vanished(err) {
 		return d, err
 	}
-	if b, err := readSmall(filepath.Join(dir, "cgroup"), &rd.buf); err == nil {
+	if b, err := readOne(dir+"/cgroup", &rd.buf); err == nil {
 		d.cgroup = parseCgroup(b)
 	} else if !vanished(err) {
 		return d, err
 	}
-	if b, err := readSmall(filepath.Join(dir, "status"), &rd.buf); err == nil {
+	if b, err := readOne(dir+"/status", &rd.buf); err == nil {
 		if d.uid, err = parseUID(b); err != nil {
 			return d, fmt.Errorf("%s/status: %w", dir, err)
 		}
@@ -139,12 +148,12 @@ func (rd *reader) details(s stat) (details, error) {
 	}
 	// Links of other users' processes may not be read without privilege: the
 	// executable is then unknown, which makes nothing the host's own.
-	if exe, err := os.Readlink(filepath.Join(dir, "exe")); err == nil {
+	if exe, err := os.Readlink(dir + "/exe"); err == nil {
 		d.exe = textOf(strings.TrimSuffix(exe, " (deleted)"))
 	}
-	d.netns, err = namespace(filepath.Join(dir, "ns", "net"))
+	d.netns, err = namespace(dir + "/ns/net")
 	d.denied = errors.Is(err, fs.ErrPermission) && !s.zombie()
-	d.pidns, _ = namespace(filepath.Join(dir, "ns", "pid"))
+	d.pidns, _ = namespace(dir + "/ns/pid")
 	if len(rd.env) > 0 && !s.kernel() {
 		d.env, d.envErr = rd.environ(dir)
 	}
@@ -153,7 +162,7 @@ func (rd *reader) details(s stat) (details, error) {
 
 // environ reads the environment variables that rules name, and forgets the rest.
 func (rd *reader) environ(dir string) (map[string]string, error) {
-	b, err := readSmall(filepath.Join(dir, "environ"), &rd.buf)
+	b, err := readSmall(dir+"/environ", &rd.buf)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,13 @@ func (n notApplicable) Error() string { return n.why }
 // readSmall reads a kernel file through buf, which it grows as needed; what it
 // returns is valid until buf is used again. Plain system calls: procfs files
 // need no poller, and there are thousands of them.
-func readSmall(path string, buf *[]byte) ([]byte, error) {
+func readSmall(path string, buf *[]byte) ([]byte, error) { return readKernel(path, buf, false) }
+
+// readOne is readSmall for files that the kernel writes as one record, such as
+// stat: there, less than was asked for is all there is.
+func readOne(path string, buf *[]byte) ([]byte, error) { return readKernel(path, buf, true) }
+
+func readKernel(path string, buf *[]byte, one bool) ([]byte, error) {
 	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -68,7 +74,10 @@ func readSmall(path string, buf *[]byte) ([]byte, error) {
 		if got == 0 {
 			return b[:n], nil
 		}
-		if n += got; n == len(b) {
+		if n += got; one && n < len(b) {
+			return b[:n], nil
+		}
+		if n == len(b) {
 			b = append(b, make([]byte, len(b))...)
 			*buf = b
 		}

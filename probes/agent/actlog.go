@@ -116,6 +116,16 @@ func (a *acts) add(act *act) {
 	a.byID[act.req.ID] = act
 }
 
+func (a *acts) underWay() int {
+	n := 0
+	for _, act := range a.byID {
+		if act.reply.State == wire.ActBegun {
+			n++
+		}
+	}
+	return n
+}
+
 // append makes a line durable.
 func (a *acts) append(line actLine) error {
 	if a.file == nil {

@@ -16,6 +16,9 @@ import (
 // slashes, so it never becomes a file name as it is.
 var actID = regexp.MustCompile(`^[!-~]{1,512}$`)
 
+// maxUnderWay is how many acts may run at once.
+const maxUnderWay = 1024
+
 // begin records an act and starts it. The act runs on the agent's own life: a
 // cut link does not stop it. A repeat is answered with the first outcome.
 func (a *Agent) begin(c Caller, req wire.ActRequest) (wire.ActReply, error) {
@@ -32,6 +35,9 @@ func (a *Agent) begin(c Caller, req wire.ActRequest) (wire.ActReply, error) {
 	}
 	if a.life.Err() != nil {
 		return wire.ActReply{}, refuse(wire.CodeNotRecorded, "the agent is ending")
+	}
+	if a.acts.underWay() >= maxUnderWay {
+		return wire.ActReply{}, refuse(wire.CodeFull, "too many acts are under way")
 	}
 	what := note{verb: "act " + string(req.Kind), what: actText(req), why: "act " + req.ID + " of drain " + req.Drain}
 	var started *act

@@ -46,7 +46,7 @@ func (a *Agent) admit(c Caller, req wire.AdmissionRequest) (wire.AdmissionReply,
 	if err := writeTicket(a.cfg.StateDir, t); err != nil {
 		return wire.AdmissionReply{}, notRecorded(err)
 	}
-	dropClosed(a.cfg.StateDir, a.tickets, now)
+	a.sweep()
 	a.tickets[t.ID] = t
 	a.admissions++
 	a.publish()

@@ -25,6 +25,7 @@ type Agent struct {
 	audit   *auditLog
 	store   *store
 	scan    *scanner
+	shared  *shared
 	metrics *metrics
 
 	life context.Context // the agent's own lifetime: acts run on it, not on a request's
@@ -37,6 +38,7 @@ type Agent struct {
 	slots   *slots // nil while the state directory can't be used
 	rec     Record
 	tickets map[string]fleet.Ticket
+	swept   time.Duration // when closed tickets were last dropped, on CLOCK_BOOTTIME
 	// admissions counts tickets made and settled.
 	admissions uint64
 	idle       map[idleThing]time.Duration // since when a thing has been seen unused, on CLOCK_BOOTTIME
@@ -57,7 +59,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	now := cfg.Clock.Now()
 	a := &Agent{
-		cfg: cfg, started: now, audit: newAuditLog(cfg.StateDir), scan: newScanner(),
+		cfg: cfg, started: now, audit: newAuditLog(cfg.StateDir), scan: newScanner(), shared: &shared{facts: map[factsOf][]byte{}},
 		tickets: map[string]fleet.Ticket{}, proofs: map[string][]proof.Item{},
 		rec: Record{Machine: cfg.Machine, Unheld: true},
 	}
@@ -130,6 +132,12 @@ func lockState(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+	// Whoever may write there may forge holds and tickets.
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o022 != 0 {
+		if err := os.Chmod(dir, info.Mode().Perm()&^0o022); err != nil {
+			return nil, err
+		}
+	}
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
@@ -162,7 +170,7 @@ func (a *Agent) Run(ctx context.Context, listeners []Listener) error {
 	srv := a.server()
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
-		a.work.Go(func() { failed <- srv.Serve(roleListener{l, a.cfg.Proc}) })
+		a.work.Go(func() { failed <- srv.Serve(roleListener{l, a.cfg.Proc, newPlaces(connsMax)}) })
 	}
 	var err error
 	select {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,17 +36,18 @@ const (
 	benchLoops  = 50
 )
 
-// inside says that the benchmark runs in its own mount namespace.
+// inside says that the benchmark runs in mount and pid namespaces of its own, so
+// that nothing else on the machine is measured.
 const inside = "EBB_BENCH_INSIDE"
 
-// ownMounts runs this benchmark again in a mount namespace of its own, as root.
+// apart runs this benchmark again in namespaces of its own, as root.
 // It returns true where that has been done.
-func ownMounts(b *testing.B) bool {
+func apart(b *testing.B) bool {
 	b.Helper()
 	if os.Getenv(inside) != "" || os.Getuid() != 0 {
 		return false
 	}
-	cmd := exec.Command("unshare", "--mount", "--propagation", "private", os.Args[0], "-test.run=^$", "-test.bench=^"+b.Name()+"$", "-test.benchtime=1x")
+	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", os.Args[0], "-test.run=^$", "-test.bench=^"+b.Name()+"$", "-test.benchtime=1x")
 	cmd.Env = append(os.Environ(), inside+"=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -58,7 +60,7 @@ func ownMounts(b *testing.B) bool {
 		}
 	}
 	if err != nil {
-		b.Fatalf("in a mount namespace of its own: %v", err)
+		b.Fatalf("in namespaces of its own: %v", err)
 	}
 	b.ReportMetric(0, "ns/op")
 	return true
@@ -105,12 +107,9 @@ func newCrowd(b *testing.B) *crowd {
 			_ = p.Wait()
 		}
 	})
-	for i := range benchProcs {
-		args := []string{"/opt/fc", "-c", "read x; exit 0", "fc", "--id", c.id(i / 4)}
-		if i%4 != 0 {
-			args = []string{"/opt/worker", "-c", "read x; exit 0", "worker", c.id(i / 4)}
-		}
-		cmd := &exec.Cmd{Path: "/bin/sh", Args: args, Stdin: hold, Dir: "/"}
+	const fc = `for n in 1 2 3; do sh -c 'read x; exit 0' worker "$2" <&3 & done; read x <&3; exit 0`
+	for i := range benchIDs {
+		cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"/opt/fc", "-c", fc, "fc", "--id", c.id(i)}, ExtraFiles: []*os.File{hold}, Dir: "/"}
 		need(b, cmd.Start())
 		c.procs = append(c.procs, cmd)
 	}
@@ -161,7 +160,7 @@ func (c *crowd) check(b *testing.B, s probes.Scan) {
 			b.Fatal(bad)
 		}
 	}
-	if len(s.Workloads.Value) != benchIDs || len(s.Processes.Value) < benchProcs || len(s.Dirs.Value) != benchDirs {
+	if len(s.Workloads.Value) != benchIDs || len(s.Workloads.Value[0].Runs) != benchProcs/benchIDs || len(s.Processes.Value) < benchProcs || len(s.Dirs.Value) != benchDirs {
 		b.Fatalf("%d processes, %d workloads, %d directories", len(s.Processes.Value), len(s.Workloads.Value), len(s.Dirs.Value))
 	}
 	if len(s.Netns.Value) < c.netns || len(s.Loops.Value) != c.loops {
@@ -172,12 +171,16 @@ func (c *crowd) check(b *testing.B, s probes.Scan) {
 // BenchmarkFacts compares a whole look at the host with the programs that one
 // would use instead, in the same run. It fails on the ratios.
 func BenchmarkFacts(b *testing.B) {
-	if ownMounts(b) {
+	if apart(b) {
 		return
 	}
 	c := newCrowd(b)
 	p := c.prober()
-	c.check(b, p.Scan(b.Context(), time.Now()))
+	for deadline := time.Now().Add(time.Minute); len(p.Scan(b.Context(), time.Now()).Processes.Value) < benchProcs; {
+		if time.Now().After(deadline) {
+			b.Fatal("the processes do not come up")
+		}
+	}
 	time.Sleep(11 * time.Second) // until nothing counts as young any more
 	c.check(b, p.Scan(b.Context(), time.Now()))
 	full := best(10, func() { c.check(b, p.Scan(b.Context(), time.Now())) })
@@ -235,14 +238,8 @@ func best(runs int, f func()) time.Duration {
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // daemon is the agent as its own program on the crowd.
-func (c *crowd) daemon(b *testing.B) (pid int, op *client.Client) {
+func (c *crowd) daemon(b *testing.B, bin string) (pid int, op *client.Client) {
 	b.Helper()
-	bin := filepath.Join(b.TempDir(), "ebbd")
-	build := exec.Command("go", "build", "-trimpath", "-o", bin, "ebb/cmd/ebbd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
 	conf := filepath.Join(c.root, "etc/ebb/ebbd.toml")
 	need(b, os.MkdirAll(filepath.Dir(conf), 0o755))
 	need(b, os.WriteFile(conf, []byte(`[[workload]]
@@ -279,11 +276,17 @@ kind = "sandbox"
 // BenchmarkAgent measures the agent as it stands there, watched by one console:
 // memory, CPU, and how soon the end of a process is known at the console.
 func BenchmarkAgent(b *testing.B) {
-	if ownMounts(b) {
+	if apart(b) {
 		return
 	}
+	bin := filepath.Join(b.TempDir(), "ebbd")
+	build := exec.Command("go", "build", "-trimpath", "-o", bin, "ebb/cmd/ebbd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
 	c := newCrowd(b)
-	pid, op := c.daemon(b)
+	pid, op := c.daemon(b, bin)
 	ctx, cancel := context.WithCancel(b.Context())
 	ends := make(chan gone, benchProcs)
 	done := make(chan struct{})
@@ -292,18 +295,18 @@ func BenchmarkAgent(b *testing.B) {
 		watchEnds(ctx, op, ends)
 	}()
 	defer func() { cancel(); <-done }()
+	time.Sleep(12 * time.Second) // until nothing counts as young any more
 	f, err := op.Facts(b.Context(), true)
 	need(b, err)
-	if len(f.Workloads.Value) != benchIDs {
+	if len(f.Workloads.Value) != benchIDs || len(f.Workloads.Value[0].Runs) != benchProcs/benchIDs {
 		b.Fatalf("%d workloads: %s", len(f.Workloads.Value), f.Workloads.Error)
 	}
-	time.Sleep(12 * time.Second) // until nothing counts as young any more
 	before, begun := cpu(b, pid), time.Now()
 	time.Sleep(30 * time.Second)
 	reportMetric(b, 100*(cpu(b, pid)-before).Seconds()/time.Since(begun).Seconds(), "%cpu")
 	reportMetric(b, rss(b, pid), "MiB/rss")
 
-	late := c.exits(b, 1000, ends)
+	late := exits(b, f, 1000, ends)
 	reportMetric(b, ms(late[len(late)/2]), "ms/exit-p50")
 	reportMetric(b, ms(late[len(late)*99/100]), "ms/exit-p99")
 	reportMetric(b, rss(b, pid), "MiB/rss-after")
@@ -336,14 +339,20 @@ func watchEnds(ctx context.Context, op *client.Client, ends chan<- gone) {
 	})
 }
 
-// exits ends n processes, one after the other at odd moments, and returns in
-// order how long each end took to be known.
-func (c *crowd) exits(b *testing.B, n int, ends <-chan gone) []time.Duration {
+// exits ends n workers, one after the other at odd moments, and returns in order
+// how long each end took to be known.
+func exits(b *testing.B, f fleet.Facts, n int, ends <-chan gone) []time.Duration {
+	var workers []int
+	for _, w := range f.Workloads.Value {
+		for _, run := range w.Runs[1:] {
+			workers = append(workers, run.PID)
+		}
+	}
+	rand.Shuffle(len(workers), func(i, j int) { workers[i], workers[j] = workers[j], workers[i] })
 	killed := make(map[int]time.Time, n)
-	for _, i := range rand.Perm(benchProcs)[:n] {
-		p := c.procs[i].Process
-		killed[p.Pid] = time.Now()
-		need(b, p.Kill())
+	for _, pid := range workers[:n] {
+		killed[pid] = time.Now()
+		need(b, syscall.Kill(pid, syscall.SIGKILL))
 		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
 	}
 	var late []time.Duration

@@ -8,6 +8,7 @@ import (
 
 	"ebb/fleet"
 	"ebb/fleet/config"
+	"ebb/probes"
 	"ebb/probes/wire"
 )
 
@@ -39,6 +40,7 @@ type Prober interface {
 // looker is a prober that can look at processes alone: once one is known to have
 // ended, the host is looked at at once.
 type looker interface {
+	Ends() (*probes.Ends, error)
 	Look(ctx context.Context, now time.Time) Readings
 }
 

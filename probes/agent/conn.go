@@ -42,14 +42,60 @@ func WritePreface(w interface{ Write([]byte) (int, error) }, c Claimed) error {
 // roleListener accepts connections of one role and asks the kernel who each is.
 type roleListener struct {
 	Listener
-	proc string
+	proc   string
+	places *places
 }
 
-func (l roleListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+// connsMax is how many connections one user may have on one socket: whoever
+// opens more, and says nothing on them, must not keep others out.
+const connsMax = 256
+
+// places counts connections by user.
+type places struct {
+	max int
+	mu  sync.Mutex
+	by  map[int]int
+}
+
+func newPlaces(most int) *places { return &places{max: most, by: map[int]int{}} }
+
+func (p *places) take(uid int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by[uid] >= p.max {
+		return false
 	}
+	p.by[uid]++
+	return true
+}
+
+func (p *places) leave(uid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by[uid]--; p.by[uid] <= 0 {
+		delete(p.by, uid)
+	}
+}
+
+// Accept closes at once what a user has no place for.
+func (l roleListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		conn := l.admit(c)
+		uid := conn.caller.UID
+		if !l.places.take(uid) {
+			c.Close()
+			continue
+		}
+		conn.left = sync.OnceFunc(func() { l.places.leave(uid) })
+		return conn, nil
+	}
+}
+
+func (l roleListener) admit(c net.Conn) *roleConn {
 	conn := &roleConn{Conn: c, caller: Caller{UID: -1, Role: l.Role}}
 	if u, ok := c.(*net.UnixConn); ok {
 		if cred, err := peerOf(u); err == nil {
@@ -59,7 +105,13 @@ func (l roleListener) Accept() (net.Conn, error) {
 			}
 		}
 	}
-	return conn, nil
+	return conn
+}
+
+// Close gives the place back, too.
+func (c *roleConn) Close() error {
+	c.left()
+	return c.Conn.Close()
 }
 
 func peerOf(u *net.UnixConn) (*unix.Ucred, error) {
@@ -96,6 +148,7 @@ func sudoUID(proc string, pid int) string {
 // silent holds up nobody else.
 type roleConn struct {
 	net.Conn
+	left func()
 	once sync.Once
 	br   *bufio.Reader
 	err  error

@@ -10,11 +10,11 @@ import (
 )
 
 // lookShare bounds what looking after every end costs: so many times as long as
-// the last look took lies between two of them.
+// the last look took lies between two of them, up to lookLate.
 const (
 	lookShare = 4
 	lookSoon  = 20 * time.Millisecond // processes of a workload end together
-	lookLate  = time.Second           // the tick comes by then
+	lookLate  = 100 * time.Millisecond
 )
 
 // ends knows when processes of workloads have ended. Without a prober that can
@@ -37,7 +37,7 @@ func (a *Agent) watchEnds() *ends {
 	if !ok {
 		return e
 	}
-	watch, err := probes.NewEnds()
+	watch, err := look.Ends()
 	if err != nil {
 		a.cfg.Log.Warn("ends of processes are noticed late", "error", err)
 		return e

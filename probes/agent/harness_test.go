@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/json"
 	"encoding/pem"
 	"net"
 	"os"
@@ -279,4 +280,9 @@ func writeHostKey(t *testing.T, path string) string {
 	signer, err := ssh.NewSignerFromKey(key)
 	ok(t, err)
 	return ssh.FingerprintSHA256(signer.PublicKey())
+}
+
+func decode(t *testing.T, b []byte, v any) {
+	t.Helper()
+	ok(t, json.Unmarshal(b, v))
 }

@@ -19,6 +19,8 @@ type scanner struct {
 	finished uint64
 	done     chan struct{} // closed and replaced when a scan has finished
 	wake     chan struct{} // one token: look at asked
+	took     time.Duration // by the last scan
+	ended    time.Time     // of the last scan
 }
 
 func newScanner() *scanner {
@@ -34,12 +36,18 @@ func (a *Agent) scanLoop(ctx context.Context) {
 	defer ends.close()
 	last := a.scanOnce(ctx)
 	ends.follow(a.Facts())
+	var asked <-chan time.Time // when to do the scan that somebody waits for
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.scan.wake:
-			if !a.scan.wanted() {
+			if asked == nil && a.scan.wanted() {
+				asked = time.After(a.scan.rest())
+			}
+			continue
+		case <-asked:
+			if asked = nil; !a.scan.wanted() {
 				continue
 			}
 			last = a.scanOnce(ctx)
@@ -72,7 +80,7 @@ func (a *Agent) scanOnce(ctx context.Context) time.Duration {
 	number := a.scan.begun
 	a.scan.mu.Unlock()
 
-	at, began := a.cfg.Clock.Now(), a.cfg.Clock.Boottime()
+	at, began, started := a.cfg.Clock.Now(), a.cfg.Clock.Boottime(), time.Now()
 	r := a.cfg.Prober.Scan(ctx, at)
 	if ctx.Err() != nil {
 		return began // a scan cut short says nothing
@@ -87,6 +95,7 @@ func (a *Agent) scanOnce(ctx context.Context) time.Duration {
 	a.metrics.scanned(a.cfg.Clock.Boottime() - began)
 
 	a.scan.mu.Lock()
+	a.scan.took, a.scan.ended = time.Since(started), time.Now()
 	a.scan.finished = number
 	close(a.scan.done)
 	a.scan.done = make(chan struct{})
@@ -99,6 +108,14 @@ func (r Readings) into(f *fleet.Facts) {
 	r.Processes.Value = slices.Clone(r.Processes.Value)
 	wire.SortProcesses(r.Processes.Value)
 	f.Processes, f.Workloads, f.Netns, f.Loops, f.Dirs, f.GPUs = r.Processes, r.Workloads, r.Netns, r.Loops, r.Dirs, r.GPUs
+}
+
+// rest is how long to wait before a scan that was asked for, so that a crowd that
+// asks all the time does not keep a core busy.
+func (s *scanner) rest() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(4*s.took, 250*time.Millisecond) - time.Since(s.ended)
 }
 
 // kick asks for a scan and does not wait for it.

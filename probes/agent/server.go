@@ -174,7 +174,7 @@ func writeProblem(w http.ResponseWriter, err error) {
 	writeJSON(w, r.status, r.problem)
 }
 
-func (a *Agent) serveFacts(_ http.ResponseWriter, r call) (any, error) {
+func (a *Agent) serveFacts(w http.ResponseWriter, r call) (any, error) {
 	f := a.Facts()
 	if on(r.URL.Query().Get("fresh")) || f.Processes.Status == fleet.Unknown {
 		fresh, err := a.fresh(r.Context())
@@ -183,8 +183,11 @@ func (a *Agent) serveFacts(_ http.ResponseWriter, r call) (any, error) {
 		}
 		f = fresh
 	}
-	f.Agent.Role = string(r.caller.Role)
-	return f, nil
+	b, err := a.shared.encoded(f, r.caller.Role)
+	if err == nil {
+		writeEncoded(w, b)
+	}
+	return nil, err
 }
 
 func on(v string) bool { return v != "" && v != "0" && v != "false" }
@@ -223,25 +226,25 @@ func (a *Agent) serveWatch(w http.ResponseWriter, r call) (any, error) {
 			return nil, err
 		}
 	}
+	if err := a.shared.begin(); err != nil {
+		return nil, err
+	}
+	defer a.shared.end()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
 	return nil, a.watch(r.Context(), w, since, r.caller.Role)
 }
 
 func (a *Agent) watch(ctx context.Context, w http.ResponseWriter, since uint64, role wire.Role) error {
-	out, enc := http.NewResponseController(w), json.NewEncoder(w)
-	send := func(c wire.Change) bool {
+	out := http.NewResponseController(w)
+	send := func(line []byte) bool {
 		_ = out.SetWriteDeadline(time.Now().Add(time.Minute))
-		return enc.Encode(c) == nil && out.Flush() == nil
+		_, err := w.Write(line)
+		return err == nil && out.Flush() == nil
 	}
 	last, changed := a.store.get()
-	full := last
-	full.Agent.Role = string(role)
-	first := wire.Change{Generation: last.Generation, Full: &full, At: last.At}
-	if since == last.Generation {
-		first = wire.Change{Generation: last.Generation, Since: since, Idle: true, At: last.At}
-	}
-	if !send(first) {
+	first, err := a.firstLine(last, since, role)
+	if err != nil || !send(first) {
 		return nil
 	}
 	beat := time.NewTicker(a.cfg.Heartbeat)
@@ -257,14 +260,28 @@ func (a *Agent) watch(ctx context.Context, w http.ResponseWriter, since uint64, 
 		}
 		var next fleet.Facts
 		next, changed = a.store.get()
-		patch := wire.Diff(last, next)
-		c := wire.Change{Generation: next.Generation, Since: last.Generation, At: next.At, Patch: &patch}
-		if patch.IsZero() {
-			c.Patch, c.Idle = nil, true
-		}
-		if !send(c) {
+		line, err := a.shared.line(last, next)
+		if err != nil || !send(line) {
 			return nil
 		}
 		last = next
 	}
+}
+
+// firstLine is everything, or nothing new to who has seen it.
+func (a *Agent) firstLine(f fleet.Facts, since uint64, role wire.Role) ([]byte, error) {
+	if since == f.Generation {
+		b, err := json.Marshal(wire.Change{Generation: f.Generation, Since: since, Idle: true, At: f.At})
+		return append(b, '\n'), err
+	}
+	full, err := a.shared.encoded(f, role)
+	if err != nil {
+		return nil, err
+	}
+	raw := json.RawMessage(full)
+	b, err := json.Marshal(struct {
+		wire.Change
+		Full *json.RawMessage `json:"full"`
+	}{wire.Change{Generation: f.Generation, At: f.At}, &raw})
+	return append(b, '\n'), err
 }

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"ebb/fleet"
@@ -23,8 +24,9 @@ const (
 	ticketTTL = 5 * time.Minute
 	// closedFor is how long a settled ticket is remembered, so that a repeated
 	// report is answered as the first was.
-	closedFor = time.Hour
-	maxOpen   = 4096 // open tickets: a creator that never reports must not fill the disk
+	closedFor  = time.Hour
+	sweepEvery = time.Minute
+	maxOpen    = 4096 // open tickets: a creator that never reports must not fill the disk
 )
 
 // unreadable is the ticket that stands for all of a directory that can't be read.
@@ -65,7 +67,7 @@ func writeTicket(state string, t fleet.Ticket) error {
 // replaceFile writes a file beside the old one, syncs it and puts it in place.
 func replaceFile(path string, data []byte) error {
 	tmp := path + ".new"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
@@ -154,4 +156,15 @@ func dropClosed(state string, all map[string]fleet.Ticket, now time.Time) {
 		}
 		delete(all, id)
 	}
+}
+
+// sweep drops closed tickets now and then: on a busy host there are thousands,
+// and each of them costs a look at its file. The lock is held.
+func (a *Agent) sweep() {
+	at := a.cfg.Clock.Boottime()
+	if a.swept != 0 && at-a.swept < sweepEvery {
+		return
+	}
+	a.swept = at
+	dropClosed(a.cfg.StateDir, a.tickets, a.cfg.Clock.Now())
 }
