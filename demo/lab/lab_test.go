@@ -4,6 +4,7 @@ package lab_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode"
 
 	"ebb/demo/lab"
 	"ebb/drain"
@@ -32,7 +34,7 @@ func testMain(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "lab:", err)
 			return 1
 		}
-		return m.Run()
+		return runAll(m)
 	}
 	if os.Getuid() != 0 {
 		return m.Run() // every test says why it is skipped
@@ -63,6 +65,17 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 	}
 	return status
+}
+
+// runAll lets more tests run at once than there are processors: they wait, most
+// of the time.
+func runAll(m *testing.M) int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		return 1
+	}
+	return m.Run()
 }
 
 // build makes the programs under test, or takes those in $EBB_BIN.
@@ -189,7 +202,8 @@ func (b *bench) want(r lab.Result, code int, texts ...string) string {
 			b.Fatalf("want %q in:\n%s", text, r)
 		}
 	}
-	if i := strings.IndexFunc(all, func(r rune) bool { return r < ' ' && r != '\n' }); i >= 0 {
+	forged := func(r rune) bool { return r != '\n' && (unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r)) }
+	if i := strings.IndexFunc(all, forged); i >= 0 {
 		b.Fatalf("a control character at %d of:\n%q", i, all)
 	}
 	return all
