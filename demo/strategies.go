@@ -23,7 +23,8 @@ const pageKind = "page"
 // What the levers of the demo move.
 var (
 	page  = Spec{Kind: pageKind, ID: "shop", Class: fleet.Stateless, Owner: "search", Serve: true}
-	tally = Spec{Kind: "counter", ID: "tally-1", Class: fleet.Pausable, Owner: "lena", As: "counter"}
+	tally = Spec{Kind: "counter", ID: "tally-1", Class: fleet.Pausable, Owner: "lena", As: "counter",
+		Needs: fleet.Needs{Compat: map[string]string{"engine": ""}}}
 	store = Spec{Kind: "store", ID: "orders", Class: fleet.Durable, Owner: "payments", As: "store"}
 )
 
@@ -145,6 +146,9 @@ func movesPlan(ctx context.Context, s *Stage) error {
 	for _, it := range p.Items {
 		if !it.Reason.IsZero() || it.Target == "" || it.GoneBy.IsZero() {
 			return fmt.Errorf("%s is planned with target %q, reason %v", it.Key, it.Target, it.Reason)
+		}
+		if it.Key == tally.Key() && it.Target.Name() == "gpu-042" {
+			return fmt.Errorf("%s is placed on %s, whose engine is another", it.Key, it.Target)
 		}
 		s.held("%-10s %-16s to %s: %s", it.Class, it.Key, it.Target.Name(), it.Strategy)
 	}

@@ -33,6 +33,7 @@ type Spec struct {
 	Grace      time.Duration `toml:"grace"`       //
 	IgnoreTerm bool          `toml:"ignore_term"` // does not end on TERM
 	Serve      bool          `toml:"serve"`       // answers HTTP on loopback, and can be started elsewhere
+	Needs      fleet.Needs   `toml:"needs"`       // of a host that takes it
 	As         string        `toml:"as"`          // what it really does: "counter" or "store"; empty: nothing
 	Log        string        `toml:"log"`         // counter: where it counts
 }
@@ -78,6 +79,7 @@ func Launch(p Place, s Spec) (int, error) {
 		return pid, fmt.Errorf("start %s: %w", s.Key(), err)
 	}
 	m := fleet.Manifest{ID: s.ID, Kind: s.Kind, Class: s.Class, Owner: s.Owner, Expires: expires, PidFile: "/" + manifestDir + "/" + filepath.Base(pidFile(dir, s))}
+	m.Needs = s.Needs
 	if s.Grace > 0 {
 		m.Grace = s.Grace.String()
 	}
@@ -141,6 +143,13 @@ func writeManifest(path string, m fleet.Manifest) error {
 	line("health", m.Health)
 	if !m.Expires.IsZero() {
 		fmt.Fprintf(&b, "expires = %s\n", m.Expires.UTC().Format(time.RFC3339Nano))
+	}
+	if !m.Needs.IsZero() {
+		raw, err := toml.Marshal(map[string]any{"needs": m.Needs})
+		if err != nil {
+			return err
+		}
+		b.Write(raw)
 	}
 	tmp := filepath.Join(filepath.Dir(filepath.Dir(path)), "."+filepath.Base(path))
 	if err := os.WriteFile(tmp, b.Bytes(), 0o600); err != nil {

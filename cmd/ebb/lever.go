@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -77,12 +78,12 @@ func (a *app) leverLine(c levers.Check) {
 }
 
 func leverProgram(args []string, timeout time.Duration) (levers.Program, error) {
-	path, err := filepath.Abs(args[0])
-	if err != nil {
-		return levers.Program{}, err
+	path, err := exec.LookPath(args[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
 	}
-	if info, err := os.Stat(path); err != nil || info.IsDir() {
-		return levers.Program{}, fmt.Errorf("lever %s: no such program", args[0])
+	if err != nil {
+		return levers.Program{}, fmt.Errorf("lever %s: %w", args[0], err)
 	}
 	return levers.Program{Name: filepath.Base(path), Run: append([]string{path}, args[1:]...), Timeout: timeout}, nil
 }
