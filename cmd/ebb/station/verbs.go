@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -263,44 +261,6 @@ func (c *Console) gate(ver engine.Verification, v fleet.HostView) feed.Gate {
 	return g
 }
 
-func writeProof(host fleet.HostID, p engine.SignedProof) (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("write the proof of %s: %w", host, err)
-	}
-	dir = filepath.Join(dir, "ebb", "proofs")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("write the proof of %s: %w", host, err)
-	}
-	name := strings.NewReplacer("/", "_", "\x00", "_").Replace(string(host)) + ".json"
-	path := filepath.Join(dir, name)
-	return path, WriteProof(path, p)
-}
-
-// WriteProof writes proof.json and its detached signature beside it.
-func WriteProof(path string, p engine.SignedProof) error {
-	if err := os.WriteFile(path, p.Proof, 0o600); err != nil {
-		return fmt.Errorf("write the proof: %w", err)
-	}
-	if err := os.WriteFile(path+".sig", []byte(p.Signature), 0o600); err != nil {
-		return fmt.Errorf("write the proof's signature: %w", err)
-	}
-	return nil
-}
-
-// ReadProof reads what WriteProof wrote.
-func ReadProof(path string) (engine.SignedProof, error) {
-	doc, err := os.ReadFile(path)
-	if err != nil {
-		return engine.SignedProof{}, fmt.Errorf("read the proof: %w", err)
-	}
-	sig, err := os.ReadFile(path + ".sig")
-	if err != nil {
-		return engine.SignedProof{}, fmt.Errorf("read the proof's signature: %w", err)
-	}
-	return engine.SignedProof{Proof: doc, Signature: string(sig)}, nil
-}
-
 // Accept implements feed.Verbs.
 func (c *Console) Accept(ctx context.Context, host fleet.HostID, key fleet.Key, reason, typed string) error {
 	if err := c.may(); err != nil {
@@ -325,28 +285,6 @@ func (c *Console) Terminate(ctx context.Context, host fleet.HostID, typed string
 	}
 	// A released host goes to whoever released it: the console has nobody else's name.
 	return shown(c.Engine.Terminate(ctx, host, p.signed, c.Terminator(c.Actor.Name), c.Gone))
-}
-
-// Terminator is the configured one; to says who takes a released host.
-func (s *Station) Terminator(to string) engine.Terminator {
-	t := s.Config.Terminate
-	return engine.Terminator{Type: t.Type, To: to, Argv: t.Argv, Quiet: scaled(30*time.Second, s.Config.Speed, 2*time.Second)}
-}
-
-// Gone reports whether a host no longer answers over SSH.
-func (s *Station) Gone(ctx context.Context, host fleet.HostID) bool {
-	h, err := s.host(ctx, host)
-	if err != nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	agent, err := s.agents.observe(ctx, h)
-	if err != nil {
-		return true
-	}
-	_, err = agent.Summary(ctx)
-	return err != nil
 }
 
 func (c *Console) stopDriving(host fleet.HostID) {
