@@ -21,12 +21,17 @@ type answered struct {
 // begin runs an act beside the driver; its answer comes back through a channel.
 func (d *Driver) begin(ctx context.Context, a drain.Act) {
 	job := d.job(a)
-	d.beside(a, func() (drain.Answer, error) { return d.e.do(ctx, job) })
+	d.beside(&Begun{Job: job, do: func() (drain.Answer, error) { return d.e.do(ctx, job) }})
 }
 
-func (d *Driver) beside(a drain.Act, fn func() (drain.Answer, error)) {
+func (d *Driver) beside(b *Begun) {
+	a, fn := b.Job.Act, b.do
 	d.running++
 	d.mine[a.ID] = true
+	if d.hand != nil {
+		d.hand(b)
+		return
+	}
 	go func() {
 		answer, err := fn()
 		select {
@@ -80,7 +85,7 @@ func (d *Driver) ask(ctx context.Context) {
 			continue
 		}
 		job := d.job(a)
-		d.beside(a, func() (drain.Answer, error) { return d.e.status(ctx, job) })
+		d.beside(&Begun{Job: job, Asks: true, do: func() (drain.Answer, error) { return d.e.status(ctx, job) }})
 	}
 }
 

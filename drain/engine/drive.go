@@ -24,6 +24,7 @@ type Driver struct {
 	began time.Time // our clock when the turn was opened …
 	clock time.Time // … and the journal's in that moment
 
+	hand    func(*Begun) // takes acts instead of a goroutine, where a Stepper drives
 	answers chan answered
 	left    chan struct{}        // closed when nobody listens to answers any more
 	running int                  // goroutines that owe an answer
