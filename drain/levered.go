@@ -217,6 +217,10 @@ func (d *decider) forward(it Item, steps []Step) {
 		d.flips(&a)
 	}
 	d.act(it, a)
+	if a.Kind == ActFlip && a.Lever == "" {
+		d.because(it, fleet.Because(WaitFlip, "target", it.Target.Name()))
+		return
+	}
 	d.because(it, fleet.Because(WaitLever, "lever", m.Lever, "step", string(step)))
 }
 

@@ -206,6 +206,12 @@ func settle(t *rapid.T, w *world) {
 		_ = k
 		w.end(p, 0)
 	}
+	for k, s := range w.sites {
+		if !s.ended { // a rollback brings nothing back that everybody wants gone
+			s.ended = true
+			w.claims[k] = append(w.claims[k], claim{fleet.Gone, w.now})
+		}
+	}
 	for range 60 {
 		w.tick(5 * time.Second)
 		if w.s.Phase == Empty {
