@@ -25,7 +25,8 @@ lint:
 	$(GO) tool staticcheck ./...
 	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./cmd/ebb
 
-# The whole thing with real parts: hosts in namespaces with sshd, PostgreSQL, tmux.
+# The scripts of the demo, with the built programs. The lab and the journeys in a
+# terminal run with the tests.
 e2e: build
 	.ci/e2e
 

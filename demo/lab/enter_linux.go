@@ -1,13 +1,14 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,6 +17,7 @@ import (
 const (
 	envInside = "EBB_LAB"     // "1" inside
 	envDir    = "EBB_LAB_DIR" // the lab's own directory
+	envTests  = "EBB_LAB_RUN" // "1" in the process that runs the tests
 )
 
 // program is the name under which the test binary is copied into the lab; it is
@@ -24,6 +26,33 @@ const program = "labhost"
 
 // Inside reports whether this process is inside the wrapper.
 func Inside() bool { return os.Getenv(envInside) == "1" }
+
+// Supervised reports whether this process was started by Supervise.
+func Supervised() bool { return os.Getenv(envTests) == "1" }
+
+// Supervise runs this program once more, inside, and returns its exit status
+// when everything else in the wrapper has ended too: with the wrapper all
+// processes are gone at once, and none could put its files away.
+func Supervise() (int, error) {
+	cmd := exec.Command(os.Args[0], os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), envTests+"=1")
+	err := cmd.Run()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	_ = Until(ctx, "the last process", func() error { // what stays is ended with the wrapper
+		left, _ := filepath.Glob("/proc/[0-9]*")
+		if len(left) > 2 { // tini and this one
+			return fmt.Errorf("%d processes are left", len(left)-2)
+		}
+		return nil
+	})
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return max(exit.ExitCode(), 1), nil
+	}
+	return cmd.ProcessState.ExitCode(), err
+}
 
 // Dir is the lab's directory, inside the wrapper.
 func Dir() string { return os.Getenv(envDir) }
@@ -139,6 +168,3 @@ func detach(token string) {
 		}
 	}
 }
-
-// alive reports whether a process of the wrapper's process table runs.
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }

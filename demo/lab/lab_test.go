@@ -29,6 +29,14 @@ func testMain(m *testing.M) int {
 	if status, ok := lab.Main(os.Args); ok {
 		return status
 	}
+	if lab.Inside() && !lab.Supervised() {
+		status, err := lab.Supervise()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "lab:", err)
+			return 1
+		}
+		return status
+	}
 	if lab.Inside() {
 		if err := lab.Prepare(); err != nil {
 			fmt.Fprintln(os.Stderr, "lab:", err)

