@@ -69,7 +69,7 @@ func due(it drain.Item, s drain.State, p drain.Policy, now time.Time) Due {
 		return retiring(it, s, p, now)
 	case it.Class == fleet.Ephemeral:
 		return expiry(it, s, p, now)
-	case it.Class == fleet.Stateless:
+	case it.Class == fleet.Stateless, it.Move.Underway():
 		return move(it, p)
 	}
 	return Due{}
