@@ -91,6 +91,7 @@ func (a *Agent) open() error {
 		log.Warn("state directory", "error", err)
 	}
 	a.lock = lock
+	a.dropOutputs()
 	s, rec, err := openSlots(dir)
 	a.slots = s
 	switch {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ebb/fleet"
+	"ebb/fleet/config"
 	"ebb/probes/client"
 	"ebb/probes/wire"
 )
@@ -256,4 +257,23 @@ func TestThereIsAnEndToActs(t *testing.T) {
 	r.agent.mu.Unlock()
 	_, err := r.act(quietOf("q1", "http://127.0.0.1:1/"))
 	code(t, err, wire.CodeFull)
+}
+
+// What commands wrote whose agent was killed does not pile up in memory.
+func TestOutputsOfInterruptedCommandsAreDropped(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "go")
+	r := targetRig(t, map[string]config.Command{"slow": {Run: []string{script(t, "echo begun; while [ ! -e "+mark+" ]; do sleep 0.02; done")}}})
+	t.Cleanup(func() { _ = os.WriteFile(mark, nil, 0o600) })
+	_, err := r.dial(wire.Operate).Act(t.Context(), execOf("e1", "slow"))
+	ok(t, err)
+	outputs := func() []string {
+		files, err := filepath.Glob(filepath.Join(r.cfg.RunDir, "exec", "*"))
+		ok(t, err)
+		return files
+	}
+	until(t, "it writes", func() bool { return len(outputs()) == 1 })
+	r.restart()
+	if left := outputs(); len(left) != 0 {
+		t.Fatalf("left: %v", left)
+	}
 }

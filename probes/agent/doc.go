@@ -12,6 +12,11 @@
 //     namespace, a loop device, a directory that is cleaned.
 //   - KILL comes only after TERM, the whole grace, TERM and thirty seconds, all
 //     counted on this host's own clock.
+//   - A serving workload counts as quiet only where every reading of its gauges, on
+//     this host's loopback, was zero over the whole window. What can't be read is
+//     unknown, and never zero.
+//   - The end of a workload's process is told at once. A crowd of readers costs
+//     little more than one, and none of them keeps others from a socket.
 //   - Every change is written to an audit log before it is confirmed. Only a
 //     cordon stands without.
 //

@@ -12,9 +12,9 @@ import (
 // lookShare bounds what looking after every end costs: so many times as long as
 // the last look took lies between two of them, up to lookLate.
 const (
-	lookShare = 4
+	lookShare = 2
 	lookSoon  = 20 * time.Millisecond // processes of a workload end together
-	lookLate  = 100 * time.Millisecond
+	lookLate  = 60 * time.Millisecond
 )
 
 // ends knows when processes of workloads have ended. Without a prober that can

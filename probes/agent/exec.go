@@ -207,6 +207,17 @@ func (a *Agent) outputFile(id string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, fileName(id)+".out"), os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 }
 
+// dropOutputs removes what commands of interrupted acts have written: nobody is
+// told of it any more. One that still runs goes on writing to a file without a
+// name, which ends with it.
+func (a *Agent) dropOutputs() {
+	files, _ := filepath.Glob(filepath.Join(a.cfg.RunDir, "exec", "*.out"))
+	for _, f := range files {
+		_ = os.Truncate(f, 0)
+		_ = os.Remove(f)
+	}
+}
+
 // await waits for a child without holding on to it: when the agent ends, the
 // child does not notice. After the timeout its session gets TERM, and KILL five
 // seconds later.
