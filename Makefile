@@ -9,7 +9,7 @@ CGO   := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ebb ./cmd/ebb
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ebbd ./cmd/ebbd
-	@if [ $(CGO) = 1 ]; then CGO_ENABLED=1 $(GO) build -trimpath -o bin/ebbd-nvml ./cmd/ebbd-nvml; else echo "no C compiler: ebbd-nvml is left out"; fi
+	@if [ $(CGO) = 1 ]; then CGO_ENABLED=1 CGO_CFLAGS="-O2 -Wno-deprecated-declarations" $(GO) build -trimpath -o bin/ebbd-nvml ./cmd/ebbd-nvml; else echo "no C compiler: ebbd-nvml is left out"; fi
 
 test: deps build lint race e2e
 

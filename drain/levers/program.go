@@ -26,6 +26,9 @@ type Program struct {
 	Linger  time.Duration // how long pipes that a fork keeps open are waited for; default 1s
 }
 
+// minStatus is the least that a lever gets to say what became of an act.
+const minStatus = 10 * time.Second
+
 // ErrTimeout says that a lever did not answer in time and was ended.
 var ErrTimeout = errors.New("it did not answer in time")
 
@@ -36,7 +39,11 @@ func (p Program) Call(ctx context.Context, r Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, fmt.Errorf("lever %s: %w", p.Name, err)
 	}
-	out, err := p.run(ctx, append(in, '\n'))
+	limit := or(p.Timeout, time.Minute)
+	if r.Op == string(drain.OpStatus) { // after a timeout its answer is all that is known of an act
+		limit = max(limit, minStatus)
+	}
+	out, err := p.run(ctx, append(in, '\n'), limit)
 	if err != nil {
 		return Reply{}, fmt.Errorf("lever %s: %s %s: %w", p.Name, r.Op, r.Step, err)
 	}
@@ -49,11 +56,11 @@ func (p Program) Call(ctx context.Context, r Request) (Reply, error) {
 
 // run starts the program and reads what it says. On timeout, on too much output
 // and when the context ends the whole group gets TERM, and KILL after the grace.
-func (p Program) run(ctx context.Context, in []byte) ([]byte, error) {
+func (p Program) run(ctx context.Context, in []byte, limit time.Duration) ([]byte, error) {
 	if len(p.Run) == 0 {
 		return nil, errors.New("it names no program")
 	}
-	call, cancel := context.WithTimeoutCause(ctx, or(p.Timeout, time.Minute), ErrTimeout)
+	call, cancel := context.WithTimeoutCause(ctx, limit, ErrTimeout)
 	defer cancel()
 	cmd := exec.Command(p.Run[0], p.Run[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
