@@ -276,3 +276,54 @@ func TestIllegalMoves(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a lever says survives the journal, and what is too big is not kept.
+func TestLeverStateInTheJournal(t *testing.T) {
+	w := newWorld(t)
+	w.add("vm", fleet.Pausable, levered(0))
+	w.latency = 20 * time.Second
+	w.start(45 * time.Minute)
+	w.until(time.Minute, "begun", func() bool { return w.s.Items[wk("vm")].Move.Underway() })
+	id := ""
+	for open := range w.s.Open {
+		id = open
+	}
+	w.driverGone, w.inflight = true, nil
+	out := DriveOutcome{Act: id, Result: RunningAct, Progress: "1 of 7 GB", State: []byte(`{"at":"s3"}`), NoReturn: false}
+	if err := w.append(w.epoch, out); err != nil {
+		t.Fatal(err)
+	}
+	it := clone(t, w.s).Items[wk("vm")]
+	if string(it.Move.State) != `{"at":"s3"}` || it.Move.Says != "1 of 7 GB" || it.Move.Asked != id || it.Reason.Code != WaitRunning || it.Reason.Args["detail"] != "1 of 7 GB" {
+		t.Fatalf("%+v", it)
+	}
+	big := it.Move.answered(Act{Op: OpDo, Step: StepSnapshot}, DriveOutcome{Result: Done, State: make([]byte, MaxLeverState+1)}, noon)
+	if string(big.State) != `{"at":"s3"}` {
+		t.Fatalf("%d bytes are kept", len(big.State))
+	}
+}
+
+// A hold that was lifted in mid-move is not forgotten: the next drain begins with
+// what the last one left paused, and rolls it back or goes on.
+func TestNextDrainKnowsWhatIsPaused(t *testing.T) {
+	w := newWorld(t)
+	w.add("vm", fleet.Pausable, levered(2))
+	w.answer = func(a Act) (Result, string) {
+		if a.Step == StepShip && w.now.Before(noon.Add(time.Minute)) {
+			return WaitAct, "no bandwidth"
+		}
+		return Done, ""
+	}
+	w.start(45 * time.Minute)
+	w.until(time.Minute, "waits", w.reason("vm", WaitLeverWaits))
+	w.ask(RecUndrain{})
+	w.idle(time.Minute)
+	w.start(45 * time.Minute)
+	if !w.s.Items[wk("vm")].Move.Underway() {
+		t.Fatal("it is forgotten")
+	}
+	w.until(10*time.Minute, "empty", w.phase(Empty))
+	if s := w.site(wk("vm")); !s.up || !s.repoint || !w.ended("vm", LeftHost, "lever")() {
+		t.Fatalf("%+v\n%s", s, w.dump())
+	}
+}

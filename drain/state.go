@@ -195,6 +195,17 @@ func (s State) Unsettled() bool {
 // Open reports whether the item is still on the host as far as is known.
 func (i Item) Open() bool { return i.End == "" }
 
+// Moving names the workloads that a lever has in the middle of a move.
+func (s State) Moving() []fleet.Key {
+	var keys []fleet.Key
+	for _, k := range sortedKeys(s.Items) {
+		if it := s.Items[k]; it.Open() && it.Move.Underway() {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
 // Counts is a drain in numbers; every screen that shows them shows names too.
 type Counts struct {
 	Total, Left, Overdue, Late, Lost, NeedsYou int

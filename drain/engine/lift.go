@@ -81,6 +81,14 @@ func (e *Engine) Undrain(ctx context.Context, host fleet.HostID, theirs bool) (f
 			return facts.Holds, fmt.Errorf("undrain %s: %w", host, err)
 		}
 	}
+	if moving := s.Moving(); ours && len(moving) > 0 && !theirs {
+		issues := make([]fleet.Issue, len(moving))
+		for i, k := range moving {
+			issues[i] = fleet.Issue{Check: fleet.CheckLeft, Key: k,
+				Detail: fmt.Sprintf("%s is in the middle of a move; the drain is stopped, and its driver rolls it back or finishes it: undrain again after that, or --theirs to leave it as it is", k)}
+		}
+		return facts.Holds, &Refused{Verb: "undrain", Host: host, Issues: issues}
+	}
 	if h != nil {
 		lift := Lift{Kind: fleet.DrainHold, Drain: h.Drain, Epoch: max(h.Epoch, s.Epoch), Theirs: theirs, Who: e.cfg.Actor.Name, Machine: facts.Machine}
 		answer, err := agent.LiftHold(ctx, lift)
