@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"bytes"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"testing/synctest"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "play this history only, and print its journal")
+	first = flag.Uint64("first", 1, "the first of the fixed seeds")
+	many  = flag.Int("seeds", 0, "how many histories of each kind TestHistories plays; 0 is a default")
+)
+
+func play(t *testing.T, o Options) (r Result) {
+	synctest.Test(t, func(*testing.T) { r = Play(o) })
+	return r
+}
+
+// TestHistories plays fixed seeds and new ones, each for safety and for an end.
+func TestHistories(t *testing.T) {
+	fixed, fresh := 150, 20
+	if racing {
+		fixed, fresh = 12, 2
+	}
+	if *many > 0 {
+		fixed, fresh = *many, 0
+	}
+	var seeds []uint64
+	for i := range fixed {
+		seeds = append(seeds, *first+uint64(i))
+	}
+	for range fresh {
+		seeds = append(seeds, rand.Uint64()>>16)
+	}
+	ends, steps, bad := map[string]int{}, 0, 0
+	for _, s := range seeds {
+		o := Options{Seed: s, Live: s%2 == 0}
+		r := play(t, o)
+		steps += r.Steps
+		ends[string(r.Phase)]++
+		if r.Bad != "" {
+			t.Errorf("seed %d (make sim SEED=%d): %s", s, s, r.Bad)
+			if bad++; bad == 20 {
+				break
+			}
+		}
+	}
+	t.Logf("%d histories, %d steps, phases %v", len(seeds), steps, ends)
+}
+
+// TestSameSeedSameJournal plays some histories twice.
+func TestSameSeedSameJournal(t *testing.T) {
+	for s := uint64(1); s <= 6; s++ {
+		var once, again bytes.Buffer
+		o := Options{Seed: s, Live: s%2 == 0}
+		if err := play(t, o).Export(&once); err != nil {
+			t.Fatal(err)
+		}
+		if err := play(t, o).Export(&again); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(once.Bytes(), again.Bytes()) {
+			a, b := bytes.Split(once.Bytes(), []byte("\n")), bytes.Split(again.Bytes(), []byte("\n"))
+			for i := range min(len(a), len(b)) {
+				if !bytes.Equal(a[i], b[i]) {
+					t.Fatalf("seed %d, event %d:\n%s\n%s", s, i+1, a[i], b[i])
+				}
+			}
+			t.Fatalf("seed %d: %d events, then %d", s, len(a), len(b))
+		}
+		if once.Len() == 0 {
+			t.Fatalf("seed %d: nothing happened", s)
+		}
+	}
+}
+
+// TestSeed replays one history and prints its journal.
+func TestSeed(t *testing.T) {
+	if *seed == 0 {
+		return
+	}
+	r := play(t, Options{Seed: *seed, Live: *seed%2 == 0})
+	if err := r.Export(os.Stdout); err != nil {
+		t.Fatal(err)
+	}
+	if r.Bad != "" {
+		t.Error(r.Bad)
+	}
+}

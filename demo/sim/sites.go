@@ -1,0 +1,177 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"ebb/drain"
+	"ebb/fleet"
+)
+
+// site is the truth about a workload that a lever moves: what its source could
+// do, and what there is of it elsewhere.
+type site struct {
+	paused, fenced bool // the source can't run on, or takes no writes: not even after a restart
+	replayed       bool
+	up             bool // the target's copy runs, or takes writes
+	repoint        bool
+	ended          bool   // its owner ended it
+	epoch          uint64 // the lever refuses an older one
+	last           *proc  // as it was when its snapshot was taken
+}
+
+// effort is what a lever does for one act. It goes on without its driver.
+type effort struct {
+	act    drain.Act
+	at     time.Time
+	final  drain.Result
+	effect bool
+	landed bool
+}
+
+func (w *World) site(k fleet.Key) *site {
+	if w.sites[k] == nil {
+		w.sites[k] = &site{}
+	}
+	return w.sites[k]
+}
+
+// lever does what a program beside the engine would.
+func (w *World) lever(j drain.Job) drain.Answer {
+	a, s := j.Act, w.site(j.Act.Key)
+	if a.Op == drain.OpStatus {
+		r, known := w.leverStatus(a.Of)
+		if !known {
+			return drain.Answer{Result: drain.FailedAct, Detail: "not begun"}
+		}
+		return r
+	}
+	if old := w.efforts[a.ID]; old != nil {
+		return old.answer()
+	}
+	if j.Epoch < s.epoch {
+		return drain.Answer{Result: drain.Refused, Detail: "an older epoch"}
+	}
+	s.epoch = j.Epoch
+	if a.Op == drain.OpUndo { // undoing a step ends what still does it
+		for id, r := range w.efforts {
+			if r.act.Key == a.Key && !r.landed && r.act.Op == drain.OpDo {
+				delete(w.efforts, id)
+			}
+		}
+	}
+	n := w.draw("lever " + a.Key.ID)
+	r := &effort{act: a, at: time.Now(), final: drain.Done, effect: true}
+	switch {
+	case w.faults && n%8 == 0:
+		r.final, r.effect = drain.FailedAct, n/8%2 == 0 // it may have come about all the same
+	case w.faults && n%8 == 1:
+		r.final, r.effect = drain.Refused, false
+	case n%3 == 0 && a.Op == drain.OpDo:
+		r.at = r.at.Add(time.Duration(1+n/10%60) * time.Second)
+	}
+	w.efforts[a.ID] = r
+	w.order = append(w.order, a.ID)
+	w.land()
+	return r.answer()
+}
+
+func (r *effort) answer() drain.Answer {
+	if !r.landed {
+		return drain.Answer{Result: drain.RunningAct, Detail: "at it"}
+	}
+	return drain.Answer{Result: r.final}
+}
+
+func (w *World) leverStatus(id string) (drain.Answer, bool) {
+	if r := w.efforts[id]; r != nil {
+		return r.answer(), true
+	}
+	return drain.Answer{}, false
+}
+
+// land lets what levers do come about.
+func (w *World) land() {
+	for _, id := range w.order {
+		r := w.efforts[id]
+		if r == nil || r.landed || r.at.After(time.Now()) {
+			continue
+		}
+		r.landed = true
+		if r.effect {
+			w.hosts[source].lastAct = time.Now()
+			w.effect(r.act)
+			w.checkCopies(r.act)
+		}
+	}
+	w.order = slices.DeleteFunc(w.order, func(id string) bool { r := w.efforts[id]; return r == nil || r.landed })
+}
+
+func (w *World) effect(a drain.Act) {
+	h := w.hosts[source]
+	s, p := w.site(a.Key), h.procs[a.Key]
+	if a.Op == drain.OpUndo {
+		w.undo(a, s, p)
+		return
+	}
+	switch a.Step {
+	case drain.StepSnapshot:
+		s.paused = true
+		switch {
+		case p == nil:
+		case p.mode == 1:
+			s.last, p.rests = p, true
+		case p.mode == 2:
+			s.last = p
+			h.die(a.Key, "lever")
+		}
+	case drain.StepRestore:
+		w.must(s.paused, "%s is restored while its source may run", a.Key)
+		s.up = true
+	case drain.StepFence:
+		s.fenced = true
+	case drain.StepReplay:
+		w.must(s.fenced, "%s is replayed to a position that moves on", a.Key)
+		s.replayed = true
+	case drain.StepPromote:
+		w.must(s.fenced && s.replayed, "%s is promoted: fenced %v, replayed %v", a.Key, s.fenced, s.replayed)
+		s.up = true
+	case drain.StepRemove:
+		w.must(s.up && s.repoint, "%s is removed: up elsewhere %v, claim moved %v", a.Key, s.up, s.repoint)
+		if p != nil {
+			h.die(a.Key, "lever")
+		}
+	}
+}
+
+func (w *World) undo(a drain.Act, s *site, p *proc) {
+	h := w.hosts[source]
+	switch a.Step {
+	case drain.StepRestore:
+		s.up = false
+	case drain.StepReplay:
+		s.replayed = false
+	case drain.StepFence:
+		s.fenced = false
+	case drain.StepSnapshot:
+		if !s.paused || s.ended {
+			return
+		}
+		s.paused = false
+		switch {
+		case p == nil && s.last != nil && s.last.mode == 2:
+			h.respawn(s.last)
+		case p != nil && p.rests:
+			h.respawn(p)
+		}
+	case drain.StepPromote:
+		w.must(false, "%s: promote is undone", a.Key)
+	}
+}
+
+// checkCopies is the rule that everything else serves: never two runnable copies.
+func (w *World) checkCopies(a drain.Act) {
+	s, p := w.site(a.Key), w.hosts[source].procs[a.Key]
+	two := s.up && p != nil && !s.paused && !s.fenced && !p.rests
+	w.must(!two, "two runnable copies of %s after %s %s", a.Key, a.Op, a.Step)
+}
