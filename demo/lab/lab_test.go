@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -326,13 +325,4 @@ func (b *bench) settle(host, ticket string) {
 	if err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
-}
-
-// together runs parts of a test at the same time.
-func together(parts ...func()) {
-	var wg sync.WaitGroup
-	for _, part := range parts {
-		wg.Go(part)
-	}
-	wg.Wait()
 }
