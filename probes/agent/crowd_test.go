@@ -71,9 +71,9 @@ func housing(n int) func(now time.Time) Readings {
 
 // Many watches are told the same change, and it is worked out once.
 func TestManyWatchesAreAllTold(t *testing.T) {
-	const watches = 400
+	const watches = 120
 	r := newRig(t)
-	r.prober.set(housing(300))
+	r.prober.set(housing(60))
 	observe := r.dial(wire.Observe)
 	_, err := observe.Facts(t.Context(), true)
 	ok(t, err)
@@ -95,7 +95,7 @@ func TestManyWatchesAreAllTold(t *testing.T) {
 				if first {
 					begun.Add(1)
 					first = false
-				} else if len(f.Workloads.Value) == 301 && f.Holds.Cordon != nil {
+				} else if len(f.Workloads.Value) == 61 && f.Holds.Cordon != nil {
 					told.Add(1)
 				}
 				return nil
@@ -105,7 +105,7 @@ func TestManyWatchesAreAllTold(t *testing.T) {
 	defer func() { cancel(); wg.Wait() }()
 	until(t, "all watch", func() bool { return begun.Load() == watches })
 	r.cordon()
-	r.prober.set(housing(301))
+	r.prober.set(housing(61))
 	_, err = observe.Facts(t.Context(), true)
 	ok(t, err)
 	until(t, "all are told", func() bool { return told.Load() == watches })

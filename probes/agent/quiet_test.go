@@ -85,7 +85,7 @@ func TestWhatIsNotKnownIsNotQuiet(t *testing.T) {
 	for name, c := range map[string]struct{ url, why string }{
 		"nobody listens":  {"http://" + closed.Addr().String() + "/metrics", "unreachable: connect: connection refused"},
 		"redirected":      {serving(t, func(w http.ResponseWriter, q *http.Request) { http.Redirect(w, q, elsewhere, http.StatusFound) }), "status 302"},
-		"an error":        {serving(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret", 503) }), "status 503"},
+		"an error":        {serving(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret", http.StatusServiceUnavailable) }), "status 503"},
 		"one is missing":  {text("run 0\n"), "gauge wait is missing"},
 		"NaN":             {text("run 0\nwait NaN\n"), "gauge wait has a sample of NaN"},
 		"infinite":        {text("run 0\nwait +Inf\n"), "sample of +Inf"},
