@@ -41,7 +41,7 @@ func program(t *testing.T, kind string) Program {
 		t.Fatal(err)
 	}
 	return Program{Name: kind, Timeout: 20 * time.Second, Grace: 300 * time.Millisecond, Linger: 100 * time.Millisecond,
-		Run: []string{env, "EBB_TEST_LEVER=" + kind, "EBB_TEST_DIR=" + t.TempDir(), exe}}
+		Run: []string{env, "GORACE=atexit_sleep_ms=0", "EBB_TEST_LEVER=" + kind, "EBB_TEST_DIR=" + t.TempDir(), exe}}
 }
 
 // lever answers one question. "good" keeps to the contract, with one file for each
@@ -177,7 +177,7 @@ func TestForkThatKeepsThePipes(t *testing.T) {
 	if err != nil || r.Result != drain.RunningAct || time.Since(began) > 10*time.Second {
 		t.Fatalf("%+v %v after %s", r, err, time.Since(began))
 	}
-	dir := strings.TrimPrefix(p.Run[2], "EBB_TEST_DIR=")
+	dir := strings.TrimPrefix(p.Run[3], "EBB_TEST_DIR=")
 	raw, err := os.ReadFile(filepath.Join(dir, "pid"))
 	if err != nil {
 		t.Fatal(err)
