@@ -228,3 +228,22 @@ func TestReadOnlyRefusesEveryAct(t *testing.T) {
 	c.press("4", "v", "t")
 	c.only()
 }
+
+// A default is there to be taken with enter; what is typed takes its place.
+func TestDefaultsGiveWayToWhatIsTyped(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-044")
+	c.press("C")
+	c.text("CVE")
+	c.press("enter")
+	c.only("cordon prod/gpu-044 CVE")
+	c.press("d")
+	c.painted()
+	c.text("1h")
+	c.shows("deadline  1h")
+	c.press("esc")
+	c.toBoardRow("web-7")
+	c.press("x")
+	c.text("1m")
+	c.shows("extend the deadline by: 1m")
+}

@@ -28,14 +28,14 @@ func (m *Model) wantDrain(w feed.Want) tea.Cmd {
 		return m.askDrain(w.Host, w.Request, *w.Plan)
 	}
 	f := &form{host: w.Host, fields: []field{
-		{name: "deadline", value: []rune(words.Duration(defaultDeadline))},
+		{name: "deadline", value: []rune(words.Duration(defaultDeadline)), fresh: true},
 		{name: "for", options: purposes()},
 		{name: "reason"},
 	}}
 	if w.Text != "" {
 		f.fields[2].value = []rune(w.Text)
 	} else if holds, _, _ := m.view(w.Host).Holds(); holds.Cordon != nil {
-		f.fields[2].value = []rune(widget.Clean(holds.Cordon.Why))
+		f.fields[2].value, f.fields[2].fresh = []rune(widget.Clean(holds.Cordon.Why)), true
 	}
 	return m.show(f)
 }
@@ -149,6 +149,7 @@ type form struct {
 type field struct {
 	name    string
 	value   []rune
+	fresh   bool // an offer that nobody has touched: what is typed takes its place
 	options []string
 	chosen  int
 }
@@ -187,6 +188,10 @@ func (d *field) edit(k tea.KeyPressMsg) {
 		}
 		return
 	}
+	if d.fresh && k.Text != "" {
+		d.value = nil
+	}
+	d.fresh = false
 	switch k.String() {
 	case "backspace", "ctrl+h":
 		d.value = d.value[:max(0, len(d.value)-1)]
@@ -229,6 +234,9 @@ func (f *form) view(width, _ int, _ time.Time, th themes.Theme) []string {
 			hint = s.Dim.Render("   " + strings.Join(d.options[1:], " "+g.Dot+" "))
 		}
 		text := s.Input.Render(value)
+		if d.fresh && i == f.at {
+			text = s.Selected.Render(value)
+		}
 		if i == f.at {
 			cursor = s.Cursor.Render(g.Cursor)
 			if len(d.options) == 0 {

@@ -59,7 +59,7 @@ func (m *Model) lineKey(k tea.KeyPressMsg) tea.Cmd {
 // asked again.
 func (m *Model) input(title, value string, entered func(*Model, string) tea.Cmd) *line {
 	p := widget.NewPrompt(title+": ", nil, m.env.Theme)
-	p.SetValue(value)
+	p.Offer(value)
 	return &line{prompt: p, entered: entered, gaveUp: func(m *Model) { m.say(noteInfo, "not done: "+title) }}
 }
 

@@ -63,8 +63,13 @@ func NewConfirm(q Question, g *Guard, now time.Time) (*Confirm, tea.Cmd) {
 // Key takes a key. Esc is No at any time; every other key counts only once the
 // question was painted.
 func (c *Confirm) Key(k tea.KeyPressMsg, now time.Time) Verdict {
-	counts := c.guard.Accept(k, now)
 	name := k.String()
+	counts := false
+	if c.q.Word != "" && (k.Text != "" || name == "backspace") {
+		counts = c.guard.AcceptText(k, now)
+	} else {
+		counts = c.guard.Accept(k, now)
+	}
 	if name == "esc" || name == "ctrl+c" {
 		return c.end(No)
 	}

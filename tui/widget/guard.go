@@ -114,3 +114,11 @@ func (g *Guard) Accept(k tea.KeyPressMsg, now time.Time) bool {
 	}
 	return g.Painted(now)
 }
+
+// AcceptText is Accept for a key that only writes: a name with a doubled letter
+// is typed faster than a held key repeats, and one letter too many can only make
+// the name wrong.
+func (g *Guard) AcceptText(k tea.KeyPressMsg, now time.Time) bool {
+	g.key, g.keyAt, g.hasKey = k.String(), now, true
+	return g.Painted(now)
+}

@@ -22,6 +22,10 @@ func press(s string) tea.KeyPressMsg {
 		return tea.KeyPressMsg{Code: tea.KeyBackspace}
 	case "tab":
 		return tea.KeyPressMsg{Code: tea.KeyTab}
+	case "left":
+		return tea.KeyPressMsg{Code: tea.KeyLeft}
+	case "end":
+		return tea.KeyPressMsg{Code: tea.KeyEnd}
 	}
 	return tea.KeyPressMsg{Code: []rune(s)[0], Text: s}
 }

@@ -30,6 +30,7 @@ type Prompt struct {
 	sign  string
 	in    textinput.Model
 	err   error
+	fresh bool // what stands there was offered, and nobody has touched it
 	theme themes.Theme
 }
 
@@ -42,18 +43,36 @@ func NewPrompt(sign string, words []string, th themes.Theme) *Prompt {
 	in.KeyMap.Paste = key.NewBinding(key.WithDisabled())
 	in.ShowSuggestions = len(words) > 0
 	in.SetSuggestions(words)
-	text := textinput.StyleState{Text: th.Styles.Input, Suggestion: th.Styles.Dim, Placeholder: th.Styles.Dim, Prompt: th.Styles.KeyHint}
-	styles := textinput.Styles{Focused: text, Blurred: text}
-	styles.Cursor.Blink = false
-	in.SetStyles(styles)
 	in.Focus()
-	return &Prompt{sign: sign, in: in, theme: th}
+	p := &Prompt{sign: sign, in: in, theme: th}
+	p.touch(false)
+	return p
 }
 
 // SetValue replaces what was typed.
 func (p *Prompt) SetValue(s string) {
 	p.in.SetValue(s)
 	p.in.CursorEnd()
+}
+
+// Offer puts a default there. It is drawn as selected text, and goes as such:
+// the first character that is typed takes its place, any other key edits it.
+func (p *Prompt) Offer(s string) {
+	p.SetValue(s)
+	p.touch(s != "")
+}
+
+// touch notes whether what stands there is an offer, and draws it as that.
+func (p *Prompt) touch(fresh bool) {
+	p.fresh = fresh
+	s := p.theme.Styles
+	text := textinput.StyleState{Text: s.Input, Suggestion: s.Dim, Placeholder: s.Dim, Prompt: s.KeyHint}
+	if fresh {
+		text.Text = s.Selected
+	}
+	styles := textinput.Styles{Focused: text, Blurred: text}
+	styles.Cursor.Blink = false
+	p.in.SetStyles(styles)
 }
 
 // Value is what was typed, without the sign.
@@ -88,6 +107,12 @@ func (p *Prompt) Update(msg tea.Msg) Entry {
 // feed hands msg to the input. The command it returns would only blink.
 func (p *Prompt) feed(msg tea.Msg) {
 	before := p.in.Value()
+	if p.fresh {
+		if k, ok := msg.(tea.KeyPressMsg); !ok || k.Text != "" {
+			p.in.SetValue("")
+		}
+		p.touch(false)
+	}
 	p.in, _ = p.in.Update(msg)
 	if p.in.Value() != before {
 		p.err = nil
