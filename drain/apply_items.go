@@ -269,10 +269,11 @@ func (it *Item) succeeded(a Act, at time.Time) {
 
 // failed keeps the reason and the time before which it is not tried again. A
 // notice that nobody took has still been sent: the escalation goes on, but KILL
-// will wait for one that is taken. A signal that was interrupted may have
-// arrived.
+// will wait for one that is taken. One that its driver did not come to send is
+// sent again. A signal that was interrupted may have arrived.
 func (it *Item) failed(act Act, b DriveOutcome, at time.Time) {
 	switch {
+	case act.Step == StepNotice && b.Result == NotDone:
 	case act.Step == StepNotice:
 		it.NoticeAt = first(it.NoticeAt, at)
 	case act.Kind == ActSignal && b.Result == Interrupted:

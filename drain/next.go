@@ -200,6 +200,9 @@ func (d *decider) mayAct() bool {
 	case h.Cordon == nil:
 		d.whole = fleet.Because(WaitHold, "what", "cordon")
 		return false
+	case !d.s.Proved: // its deadline came first: not even what a person names is acted upon
+		d.whole = fleet.Because(WaitCordon, "state", string(d.v.Source.Cordon))
+		return false
 	case d.s.Person:
 		d.whole = fleet.Because(WaitBlind)
 		if d.s.Waiting.Code == WaitBlind {
