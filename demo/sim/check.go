@@ -25,11 +25,11 @@ func (w *World) granted(l drain.Lease, err error) {
 	}
 }
 
-// told takes note that an owner was told.
-func (w *World) told(j drain.Job) {
-	for _, r := range j.Act.Runs {
-		if w.notices[r].IsZero() {
-			w.notices[r] = time.Now()
+// told takes note that owners were told, or that it was tried.
+func (w *World) told(runs []fleet.Run, when map[fleet.Run]time.Time) {
+	for _, r := range runs {
+		if when[r].IsZero() {
+			when[r] = time.Now()
 		}
 	}
 }
@@ -81,6 +81,9 @@ func (w *World) checkKill(h *host, p *proc, r wire.ActRequest) {
 			return second.Sub(first) >= grace && now.Sub(second) >= lastWait
 		})
 	})
+	if heard := w.heard[p.run]; w.policy.Receivers && !w.named[p.run] {
+		w.must(!heard.IsZero() && now.Sub(heard) >= w.policy.Notice, "KILL of %s, whose owner heard of it at %v", p.key, heard)
+	}
 	w.must(due, "KILL of %s too early: notice %v, TERM %v, now %v, grace %v", p.key, notice, terms, now, grace)
 }
 

@@ -61,12 +61,10 @@ func (c *console) live() {
 	port := &planePort{c}
 	agents := &agentsPort{c}
 	c.obs = observe.New(observe.Config{Planes: map[string]observe.Plane{"prod": port}, Window: map[string]time.Duration{"prod": window},
-		Agent: func(context.Context, fleet.Host) (observe.Agent, error) { return &lookPort{c, source}, nil }})
-	c.obs = observe.New(observe.Config{Planes: map[string]observe.Plane{"prod": port}, Window: map[string]time.Duration{"prod": window},
 		Agent: func(_ context.Context, h fleet.Host) (observe.Agent, error) { return &lookPort{c, h.ID}, nil }})
 	c.eng = engine.New(engine.Config{
 		Journal: &journalPort{c}, Plane: func(fleet.HostID) (engine.Cordoner, error) { return port, nil },
-		Look: &looker{c}, Agents: agents, Policy: policy(), Actor: actor, Holder: actor.Console, Retry: 2 * time.Second,
+		Look: &looker{c}, Agents: agents, Policy: c.w.policy, Actor: actor, Holder: actor.Console, Retry: 2 * time.Second,
 		Window: func(fleet.HostID) time.Duration { return window },
 		Levers: map[drain.ActKind]engine.Lever{
 			drain.ActSignal: levers.Signal{Agents: agents}, drain.ActExec: levers.Exec{Agents: agents},

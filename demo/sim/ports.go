@@ -355,8 +355,9 @@ func (p *agentPort) Accept(_ context.Context, k fleet.Key, reason, who, _, _ str
 type noticePort struct{ c *console }
 
 func (p noticePort) Do(_ context.Context, j drain.Job) (drain.Answer, error) {
+	p.c.w.told(j.Act.Runs, p.c.w.notices)
 	return call(p.c, "notice", "send", func() (drain.Answer, error) {
-		p.c.w.told(j)
+		p.c.w.told(j.Act.Runs, p.c.w.heard)
 		return drain.Answer{Result: drain.Done}, nil
 	})
 }

@@ -15,9 +15,9 @@ type site struct {
 	replayed       bool
 	up             bool // the target's copy runs, or takes writes
 	repoint        bool
-	ended          bool   // its owner ended it
-	epoch          uint64 // the lever refuses an older one
-	last           *proc  // as it was when its snapshot was taken
+	ended          bool              // its owner ended it
+	epochs         map[string]uint64 // by drain: the lever refuses an older one
+	last           *proc             // as it was when its snapshot was taken
 }
 
 // effort is what a lever does for one act. It goes on without its driver.
@@ -31,7 +31,7 @@ type effort struct {
 
 func (w *World) site(k fleet.Key) *site {
 	if w.sites[k] == nil {
-		w.sites[k] = &site{}
+		w.sites[k] = &site{epochs: map[string]uint64{}}
 	}
 	return w.sites[k]
 }
@@ -49,10 +49,10 @@ func (w *World) lever(j drain.Job) drain.Answer {
 	if old := w.efforts[a.ID]; old != nil {
 		return old.answer()
 	}
-	if j.Epoch < s.epoch {
+	if j.Epoch < s.epochs[j.Drain] {
 		return drain.Answer{Result: drain.Refused, Detail: "an older epoch"}
 	}
-	s.epoch = j.Epoch
+	s.epochs[j.Drain] = j.Epoch
 	if a.Op == drain.OpUndo { // undoing a step ends what still does it
 		for id, r := range w.efforts {
 			if r.act.Key == a.Key && !r.landed && r.act.Op == drain.OpDo {
