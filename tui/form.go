@@ -43,7 +43,7 @@ func (m *Model) wantDrain(w feed.Want) tea.Cmd {
 func (m *Model) takeUp(j job, s drain.State) tea.Cmd {
 	switch {
 	case m.frame.Driving[j.host]:
-		m.say(noteInfo, "this console drives the drain of "+widget.Name(j.host.Name())+" already")
+		m.say(noteInfo, "this console drives the drain of "+widget.Name(j.host.Name())+" already: x extends it, s stops it")
 		return nil
 	case s.Driver != "" && !s.Phase.Ended():
 		m.say(noteInfo, words.Name(s.Driver)+" drives the drain of "+widget.Name(j.host.Name()))

@@ -106,6 +106,9 @@ func (m *Model) start(j job, do func(context.Context) (string, error)) tea.Cmd {
 	if !ok {
 		return nil
 	}
+	if j.verb == feed.Stop || j.verb == feed.Undrain || j.verb == feed.Terminate {
+		m.mine[j.host] = true
+	}
 	limit := verbLimit
 	if j.verb == feed.Terminate {
 		limit = terminateLimit
@@ -126,6 +129,7 @@ func (m *Model) done(d doneMsg) tea.Cmd {
 		return nil
 	}
 	if d.err != nil {
+		delete(m.mine, d.job.host)
 		return m.failed(d.job, d.err)
 	}
 	text := d.job.String() + ": "

@@ -165,11 +165,15 @@ func (m *Model) entered(s keys.Scope) tea.Cmd {
 	return nil
 }
 
-// back closes what is narrowest: a filter, then the screen.
+// back closes what is narrowest: a filter, then marks, then the screen.
 func (m *Model) back() tea.Cmd {
 	if m.filter[m.cur] != "" {
 		delete(m.filter, m.cur)
 		m.refilter(m.cur)
+		return nil
+	}
+	if m.panes.all[m.cur].marks() > 0 {
+		m.panes.all[m.cur].clearMarks()
 		return nil
 	}
 	n := len(m.trail)

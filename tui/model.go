@@ -36,8 +36,10 @@ type Model struct {
 	filter map[keys.Scope]string
 
 	running map[job]run
-	jobs    int // runs started so far: their ids
-	planGen int // plans asked for so far; older answers are dropped
+	drove   map[fleet.HostID]string // drains that this console drives, until they end
+	mine    map[fleet.HostID]bool   // hosts whose drain was ended from here
+	jobs    int                     // runs started so far: their ids
+	planGen int                     // plans asked for so far; older answers are dropped
 	gateGen int
 	note    note
 
@@ -83,6 +85,7 @@ func New(ctx context.Context, o Options) (*Model, error) {
 	return &Model{
 		ctx: ctx, opt: o, env: env, panes: newPanes(env), cur: keys.Fleet,
 		filter: map[keys.Scope]string{}, running: map[job]run{},
+		drove: map[fleet.HostID]string{}, mine: map[fleet.HostID]bool{},
 	}, nil
 }
 
@@ -191,6 +194,7 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 // take hands a frame to every screen, shown or hidden.
 func (m *Model) take(f feed.Frame) {
 	m.frame, m.have = f, true
+	m.endedElsewhere()
 	for _, s := range m.panes.all {
 		s.setFrame(f)
 	}

@@ -39,6 +39,14 @@ type screen interface {
 	Host() fleet.HostID
 	Focus() []fleet.HostID
 	Counting() bool
+	marks() int
+	clearMarks()
+}
+
+// marked is what a screen is on which rows can be marked.
+type marked interface {
+	Marks() int
+	ClearMarks()
 }
 
 // pane keeps the current value of a screen.
@@ -55,6 +63,19 @@ func (p *pane[M]) View(width, height int) string { return p.m.View(width, height
 func (p *pane[M]) Host() fleet.HostID            { return p.m.Host() }
 func (p *pane[M]) Focus() []fleet.HostID         { return p.m.Focus() }
 func (p *pane[M]) Counting() bool                { return p.m.Counting() }
+
+func (p *pane[M]) marks() int {
+	if m, ok := any(p.m).(marked); ok {
+		return m.Marks()
+	}
+	return 0
+}
+
+func (p *pane[M]) clearMarks() {
+	if m, ok := any(p.m).(marked); ok {
+		m.ClearMarks()
+	}
+}
 
 // panes are all screens. Those that take an answer of their own are named.
 type panes struct {

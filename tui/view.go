@@ -63,6 +63,9 @@ func (m *Model) head(w int, now time.Time) string {
 	if m.frame.Config.ReadOnly {
 		left += "  " + s.Warn.Render("READ-ONLY")
 	}
+	if n := m.panes.all[m.cur].marks(); n > 0 {
+		left += "  " + s.Mark.Render(fmt.Sprintf("%d marked", n))
+	}
 	clock := m.frame.Clock(now)
 	right := clock.UTC().Format("15:04") + s.Dim.Render(" UTC")
 	if w >= 100 {

@@ -83,7 +83,12 @@ func (d *drawing) driver() string {
 	case d.state.Phase.Ended():
 		return s.Dim.Render("nobody drives")
 	}
-	return s.Warn.Render("nobody drives: ebb drain " + widget.Name(d.host.Name()))
+	return s.Warn.Render("nobody drives")
+}
+
+// idle says whether the drain would go on if somebody drove it.
+func (d *drawing) idle() bool {
+	return d.state != nil && d.state.Driver == "" && !d.frame.Driving[d.host] && !d.state.Phase.Ended()
 }
 
 // numbers is the second line: how long, how many, who needs whom.
@@ -163,6 +168,9 @@ func (d *drawing) short(width int) string {
 	if width < 64 {
 		return widget.Fit(d.shortest(c), width)
 	}
+	if d.idle() {
+		text += "   " + s.Warn.Render("nobody drives")
+	}
 	if left := d.state.Deadline.Sub(d.clock); !d.state.Phase.Ended() {
 		text += "   " + widget.Left(left) + s.Dim.Render(" ("+words.HM(d.state.Deadline)+")")
 	}
@@ -193,7 +201,9 @@ func (d *drawing) shortest(c drain.Counts) string {
 	if c.Lost > 0 {
 		text += "  " + s.State(themes.Lost).Render(fmt.Sprintf("%s %d", g.Lost, c.Lost))
 	}
-	if !d.state.Phase.Ended() {
+	if d.idle() {
+		text += "  " + s.Warn.Render("nobody drives")
+	} else if !d.state.Phase.Ended() {
 		text += "  " + widget.Left(d.state.Deadline.Sub(d.clock))
 	}
 	return text + fmt.Sprintf("  %d/%d left", c.Left, c.Total)
@@ -209,6 +219,8 @@ func (d *drawing) warning() string {
 	switch {
 	case d.state == nil:
 		return ""
+	case d.idle():
+		return s.Warn.Render("nobody drives this drain: d takes it up here (or ebb drain " + words.Host(d.host) + ")")
 	case !d.state.Waiting.IsZero():
 		return s.Warn.Render("waits: " + words.Reason(d.state.Waiting))
 	case d.state.Phase == drain.DeadlineReached:

@@ -100,6 +100,12 @@ func (m Model) Focus() []fleet.HostID {
 // Counting reports whether anything on the screen changes with time alone.
 func (m Model) Counting() bool { return m.d.known }
 
+// Marks is how many rows are marked.
+func (m Model) Marks() int { return m.table.MarkCount() }
+
+// ClearMarks takes all marks away.
+func (m Model) ClearMarks() { m.table.ClearMarks() }
+
 // Scope is where its keys have their meaning.
 func (m Model) Scope() keys.Scope { return keys.Board }
 
@@ -126,6 +132,8 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 		return m, feed.Send(feed.Open{Screen: keys.Diff, Host: m.host})
 	case key.Matches(k, own.Extend):
 		return m, m.ofDrain(feed.Want{Verb: feed.Extend, Host: m.host})
+	case key.Matches(k, own.Drain) && m.host != "":
+		return m, feed.Send(feed.Want{Verb: feed.Drain, Host: m.host}) // begins one, or takes up what is there
 	case key.Matches(k, own.Stop):
 		return m, m.ofDrain(feed.Want{Verb: feed.Stop, Host: m.host})
 	}
@@ -142,7 +150,7 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 // ofDrain asks for something about the drain as a whole.
 func (m Model) ofDrain(w feed.Want) tea.Cmd {
 	if m.d.state == nil {
-		return feed.Send(feed.Say{Text: "no drain runs on " + widget.Name(m.host.Name())})
+		return feed.Send(feed.Say{Text: "no drain runs on " + widget.Name(m.host.Name()) + ": d begins one"})
 	}
 	return feed.Send(w)
 }
@@ -180,7 +188,7 @@ func (m Model) ofItem(k tea.KeyPressMsg, l line) tea.Cmd {
 	case verb == feed.Retry && m.d.state != nil && m.d.state.Person:
 		return feed.Send(feed.Want{Verb: verb, Host: m.host}) // the drain itself waits for this
 	case m.d.state == nil:
-		return say("no drain runs here: plan one first (5)")
+		return say("no drain runs here: d begins one, 5 plans it first")
 	case l.kind != item:
 		return say("that is not a workload of the drain: see diff (3) and gate (4)")
 	case !l.it.Open():

@@ -45,7 +45,7 @@ func columns() []widget.Column {
 		colGPU:     {Title: "GPU", Min: 5, Priority: 9, Right: true},
 		colDiff:    {Title: "DIFF", Min: 4, Priority: 4, Right: true},
 		colAgent:   {Title: "AGENT", Min: 5, Priority: 5, Right: true},
-		colDrain:   {Title: "DRAIN", Min: 11, Weight: 6, Max: 36, Priority: 3},
+		colDrain:   {Title: "DRAIN", Min: 13, Weight: 6, Max: 36, Priority: 3},
 	}
 }
 
@@ -167,6 +167,13 @@ func (d *drawing) progress(r row, now time.Time) widget.Cell {
 			return widget.Cell{Text: d.forgotten(r, now), Style: s.State(themes.NeedsYou), Rest: true}
 		}
 		return widget.T(g.None, s.Dim)
+	}
+	if r.idle {
+		text := fmt.Sprintf("nobody drives, %d/%d left", r.counts.Left, r.counts.Total)
+		if d.drain < len(text) {
+			text = "nobody drives"
+		}
+		return widget.T(text, s.Warn)
 	}
 	style := lipgloss.Style{}
 	tail := ""

@@ -96,6 +96,12 @@ func (m Model) Focus() []fleet.HostID {
 // Counting reports whether anything on the screen changes with time alone.
 func (m Model) Counting() bool { return len(m.frame.Snapshot.Hosts) > 0 }
 
+// Marks is how many rows are marked.
+func (m Model) Marks() int { return m.table.MarkCount() }
+
+// ClearMarks takes all marks away.
+func (m Model) ClearMarks() { m.table.ClearMarks() }
+
 // Scope is where its keys have their meaning.
 func (m Model) Scope() keys.Scope { return keys.Fleet }
 
@@ -127,6 +133,14 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 // marked ones.
 func (m Model) act(k tea.KeyPressMsg, r row) tea.Cmd {
 	own, id := m.env.Keys.Fleet, r.v.Host.ID
+	if n := m.Marks(); n > 0 && (key.Matches(k, own.Drain) || key.Matches(k, own.Uncordon)) {
+		verb := "drain"
+		if key.Matches(k, own.Uncordon) {
+			verb = "uncordon"
+		}
+		return feed.Send(feed.Say{Text: fmt.Sprintf("%s takes one host, and %d are marked: clear the marks with esc, or type :%s %s",
+			verb, n, verb, widget.Name(id.Name()))})
+	}
 	switch {
 	case key.Matches(k, own.Cordon), key.Matches(k, own.CordonWhy):
 		want := feed.Want{Verb: feed.Cordon, Host: id, Edit: key.Matches(k, own.CordonWhy)}

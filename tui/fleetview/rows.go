@@ -43,6 +43,7 @@ type row struct {
 	counts     drain.Counts
 	dirty      int  // findings that need explaining
 	needs      bool // a person
+	idle       bool // its drain would go on if somebody drove it
 	forgotten  bool
 	rank       int // by attention
 }
@@ -70,6 +71,7 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 	r := row{v: v}
 	if s, ok := f.Drains[v.Host.ID]; ok && s.Drain != "" && !s.Undone {
 		r.s, r.counts = &s, s.Count()
+		r.idle = s.Driver == "" && !f.Driving[v.Host.ID] && !s.Phase.Ended()
 	}
 	r.role, r.word = words.State(*v, r.s)
 	holds, _, _ := v.Holds()

@@ -25,7 +25,7 @@ func (m Map) Own(s Scope) []key.Binding {
 		return []key.Binding{k.Cordon, k.Uncordon, k.Drain, k.Open, k.Sort, k.CordonWhy}
 	case Board:
 		k := m.Board
-		return []key.Binding{k.Escalate, k.MoreTime, k.Class, k.Hold, k.Keep, k.Retry, k.Extend, k.Stop,
+		return []key.Binding{k.Escalate, k.MoreTime, k.Class, k.Hold, k.Keep, k.Retry, k.Extend, k.Stop, k.Drain,
 			k.NextNeedsYou, k.Diff, k.Details, k.PrevClass, k.NextClass}
 	case Diff:
 		return []key.Binding{m.Diff.Clean, m.Diff.Evidence}

@@ -52,7 +52,7 @@ type FleetKeys struct{ Cordon, CordonWhy, Uncordon, Drain, Open, Sort key.Bindin
 
 // BoardKeys are those of one host's drain.
 type BoardKeys struct {
-	Escalate, MoreTime, Class, Hold, Keep, Retry, Extend, Stop, NextNeedsYou, Diff, Details, PrevClass, NextClass key.Binding
+	Escalate, MoreTime, Class, Hold, Keep, Retry, Extend, Stop, Drain, NextNeedsYou, Diff, Details, PrevClass, NextClass key.Binding
 }
 
 // DiffKeys are those of the comparison of claims and facts.
@@ -121,6 +121,7 @@ func Default() Map {
 			Retry:        bind("retry", "r"),
 			Extend:       bind("extend", "x"),
 			Stop:         bind("stop", "s"),
+			Drain:        bind("drain", "d"),
 			NextNeedsYou: bind("next that needs you", "tab"),
 			Diff:         bind("diff", "D"),
 			Details:      bind("details", "enter"),

@@ -276,6 +276,9 @@ func (t *Table[R]) ToggleMark() {
 // IsMarked says whether a row is marked, by its identity.
 func (t *Table[R]) IsMarked(id string) bool { return t.marks[id] }
 
+// MarkCount is how many rows are marked, hidden ones too.
+func (t *Table[R]) MarkCount() int { return len(t.marks) }
+
 // ClearMarks takes all marks away.
 func (t *Table[R]) ClearMarks() { clear(t.marks) }
 

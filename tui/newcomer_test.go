@@ -1,0 +1,73 @@
+package tui
+
+import (
+	"testing"
+	"time"
+
+	"ebb/drain"
+	"ebb/fleet"
+)
+
+// drain takes one host: with marks it must not act on the cursor instead.
+func TestDrainRefusesMarks(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.goHost("gpu-047")
+	c.press("space", "space")
+	c.shows("2 marked")
+	c.press("d")
+	if c.m.over != nil {
+		t.Fatal("a drain was begun while hosts are marked")
+	}
+	c.shows("drain takes one host, and 2 are marked: clear the marks with esc")
+	c.press("esc")
+	c.showsNot("2 marked")
+	c.press("d")
+	if c.m.over == nil {
+		t.Error("without marks no drain is begun")
+	}
+}
+
+// A drain that nobody drives says so, at every width, on both screens.
+func TestNobodyDrives(t *testing.T) {
+	f := fixture()
+	s := drain041()
+	s.Driver = ""
+	f.Drains[gpu041] = s
+	for _, w := range []int{50, 80, 120, 200} {
+		c := open(t, f, w, 30, nil)
+		c.shows("nobody drives")
+		c.goHost("gpu-041")
+		c.press("enter")
+		c.shows("nobody drives", "d takes it up")
+		c.press("d")
+		c.painted()
+		c.shows("take up the drain of gpu-041")
+	}
+}
+
+// When somebody else ends the drain that this console drives, it says who.
+func TestEndedByAnother(t *testing.T) {
+	f := fixture()
+	f.Driving = map[fleet.HostID]bool{gpu041: true}
+	c := open(t, f, 120, 30, nil)
+	g := fixture()
+	s := drain041()
+	s.Phase, s.Driver = drain.Stopped, ""
+	g.Drains[gpu041] = s
+	e, err := drain.NewEvent(gpu041, "e99", "d-31", 1, drain.Actor{Name: "other"}, drain.AskStop{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.At = now.Add(time.Minute)
+	g.Events = append(g.Events, e)
+	c.frame(g)
+	c.shows("gpu-041: other stopped this drain at 14:26")
+	// Ended from here, it is no news.
+	c = open(t, f, 120, 30, nil)
+	c.toBoardRow("web-7")
+	c.press("s")
+	c.painted()
+	c.press("y")
+	c.frame(g)
+	c.showsNot("other stopped")
+}
