@@ -228,7 +228,8 @@ func (a *agent) admit(r wire.AdmissionRequest) (*fleet.Ticket, error) {
 	if !fleet.Admit(a.rec.holds, r.Op, false).Allowed {
 		return nil, refuse(wire.CodeHeld)
 	}
-	if r.Op != fleet.OpClaim {
+	switch r.Op { // what only concerns work that is here gets none
+	case fleet.OpRenew, fleet.OpExec, fleet.OpHibernate, fleet.OpAdvertise:
 		return nil, nil
 	}
 	if err := a.write(); err != nil {
