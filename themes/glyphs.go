@@ -14,11 +14,12 @@ const (
 	NeedsYou    = "needs-you"
 	HostOnly    = "host-only"  // the host knows of the cordon, the plane does not
 	PlaneOnly   = "plane-only" // and the other way round
+	Terminated  = "terminated"
 )
 
 // States lists them in the order a legend shows them.
 func States() []string {
-	return []string{Serving, Cordoned, Cordoning, Draining, Empty, Unreachable, Lost, NeedsYou, HostOnly, PlaneOnly}
+	return []string{Serving, Cordoned, Cordoning, Draining, Empty, Unreachable, Lost, NeedsYou, HostOnly, PlaneOnly, Terminated}
 }
 
 // Word is how a state is written beside its sign.
@@ -43,7 +44,7 @@ type Glyphs struct {
 	ASCII bool // whether this is the plain set
 
 	Serving, Cordoned, Cordoning, Draining, Empty, Unreachable, Lost, NeedsYou, Unknown string
-	HostOnly, PlaneOnly                                                                 string
+	HostOnly, PlaneOnly, Terminated                                                     string
 
 	Cursor, Mark, Check, Cross string
 	BarFull, BarEmpty          string
@@ -76,6 +77,8 @@ func (g Glyphs) State(name string) string {
 		return g.HostOnly
 	case PlaneOnly:
 		return g.PlaneOnly
+	case Terminated:
+		return g.Terminated
 	}
 	return g.Unknown
 }
@@ -85,7 +88,7 @@ func UTF8Glyphs() Glyphs {
 	return Glyphs{
 		Serving: "●", Cordoned: "○", Cordoning: "◔", Draining: "◐", Empty: "◉",
 		Unreachable: "◌", Lost: "✕", NeedsYou: "▲", Unknown: "?",
-		HostOnly: "◧", PlaneOnly: "◨",
+		HostOnly: "◧", PlaneOnly: "◨", Terminated: "□",
 		Cursor: "▸", Mark: "✓", Check: "✓", Cross: "✗",
 		BarFull: "▇", BarEmpty: "░",
 		Levels:   [8]string{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
@@ -100,7 +103,7 @@ func ASCIIGlyphs() Glyphs {
 		ASCII:   true,
 		Serving: "*", Cordoned: "o", Cordoning: ".", Draining: "%", Empty: "@",
 		Unreachable: "/", Lost: "x", NeedsYou: "!", Unknown: "?",
-		HostOnly: "[", PlaneOnly: "]",
+		HostOnly: "[", PlaneOnly: "]", Terminated: "=",
 		Cursor: ">", Mark: "+", Check: "+", Cross: "x",
 		BarFull: "#", BarEmpty: ".",
 		Levels:   [8]string{"_", ".", ":", "-", "=", "+", "*", "#"},

@@ -51,5 +51,5 @@ func (s *Styles) fields() map[string]*lipgloss.Style {
 var stateRole = map[string]string{
 	Serving: "text", Cordoned: "text", Cordoning: "info", Draining: "info", Empty: "ok",
 	Unreachable: "warn", Lost: "danger", NeedsYou: "danger",
-	HostOnly: "warn", PlaneOnly: "warn",
+	HostOnly: "warn", PlaneOnly: "warn", Terminated: "dim",
 }

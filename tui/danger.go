@@ -266,6 +266,9 @@ func (m *Model) wantTerminate(w feed.Want) tea.Cmd {
 // knows; the engine and the host have their own word in that instant. digest is
 // that of the proof that was shown, once one was.
 func (m *Model) terminateIssues(h fleet.HostID, digest string) []fleet.Issue {
+	if gone := m.gone(h); gone != "" {
+		return []fleet.Issue{because("the host was " + gone)}
+	}
 	issues := m.fresh(h)
 	if holds, _, ok := m.view(h).Holds(); !ok || !holds.Both() {
 		issues = append(issues, fleet.Issue{Check: fleet.CheckHolds, Detail: "both holds have to be there"})

@@ -153,7 +153,7 @@ func (m *Model) enter(p place) tea.Cmd {
 
 // entered reads what a screen can't draw from a frame.
 func (m *Model) entered(s keys.Scope) tea.Cmd {
-	if m.host == "" {
+	if m.host == "" || m.gone(m.host) != "" {
 		return nil
 	}
 	switch s {

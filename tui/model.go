@@ -230,7 +230,7 @@ func (m *Model) tick() tea.Cmd {
 // ticked reads the gate anew while it is looked at.
 func (m *Model) ticked() tea.Cmd {
 	m.ticking = false
-	if m.cur != keys.Gate || m.host == "" || m.over != nil {
+	if m.cur != keys.Gate || m.host == "" || m.over != nil || m.gone(m.host) != "" {
 		return nil
 	}
 	_, at, ok := m.panes.gate.m.Gate()

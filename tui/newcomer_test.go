@@ -71,3 +71,43 @@ func TestEndedByAnother(t *testing.T) {
 	c.frame(g)
 	c.showsNot("other stopped")
 }
+
+// A host that was terminated is that on every screen, and needs nobody.
+func TestTerminatedIsItsOwnState(t *testing.T) {
+	f := fixture()
+	s := drain046()
+	s.Phase, s.Issues, s.Terminated, s.TerminatedBy, s.Driver = drain.Empty, nil, ago(time.Minute), "root", ""
+	f.Drains[gpu046] = s
+	h := hostOf(&f, gpu046)
+	h.Unreachable, h.Problem = ago(30*time.Second), "no route"
+	c := open(t, f, 120, 34, nil)
+	c.v.gate = openGate(gpu046)
+	c.shows("□ terminated", "terminated 14:24 by root", "1 terminated")
+	c.goHost("gpu-046")
+	c.press("enter")
+	c.shows("□ terminated", "terminated 14:24 by root")
+	c.showsNot("no route", "4 gate")
+	c.press("4")
+	c.shows("□ terminated 14:24 by root")
+	c.showsNot("the proof holds", "can it be terminated", "t terminate ", "could not be read")
+	c.press("t")
+	c.only()
+	c.shows("gpu-046 was terminated 14:24 by root")
+	c.press("6")
+	c.shows("TERMINATED")
+	c.showsNot("held and unreachable")
+}
+
+// The footer of a board without a drain offers what works there.
+func TestBoardWithoutADrainBeginsOne(t *testing.T) {
+	c := open(t, fixture(), 120, 30, nil)
+	c.goHost("gpu-044")
+	c.press("enter")
+	c.shows("? keys   d drain")
+	c.showsNot("e escalate")
+	c.press("x")
+	c.shows("no drain runs on gpu-044: d begins one")
+	c.press("d")
+	c.painted()
+	c.shows("drain gpu-044", "deadline")
+}

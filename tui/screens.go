@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"ebb/fleet"
@@ -41,7 +42,11 @@ type screen interface {
 	Counting() bool
 	marks() int
 	clearMarks()
+	line() []key.Binding
 }
+
+// liner is what a screen is on which not every key works at any time.
+type liner interface{ Line() []key.Binding }
 
 // marked is what a screen is on which rows can be marked.
 type marked interface {
@@ -75,6 +80,14 @@ func (p *pane[M]) clearMarks() {
 	if m, ok := any(p.m).(marked); ok {
 		m.ClearMarks()
 	}
+}
+
+// line is the bindings for the line at the foot: those that work now.
+func (p *pane[M]) line() []key.Binding {
+	if m, ok := any(p.m).(liner); ok {
+		return m.Line()
+	}
+	return nil
 }
 
 // panes are all screens. Those that take an answer of their own are named.

@@ -148,7 +148,11 @@ func (m *Model) foot(w, h int, now time.Time) []string {
 	if m.line != nil {
 		scope = keys.Input
 	}
-	help := widget.HelpLine(m.env.Keys.Line(scope), w, m.env.Theme)
+	line := m.env.Keys.Line(scope)
+	if now := m.panes.all[m.cur].line(); m.line == nil && now != nil {
+		line = now
+	}
+	help := widget.HelpLine(line, w, m.env.Theme)
 	if m.over != nil {
 		help = "" // what is on top has its own line of keys
 	}

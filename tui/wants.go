@@ -37,6 +37,10 @@ func (m *Model) want(w feed.Want) tea.Cmd {
 	if m.over != nil {
 		return nil // it was asked for before the question that is open now
 	}
+	if gone := m.gone(w.Host); gone != "" && !w.Verb.Reads() && w.Verb != feed.HandOver && len(w.Hosts) < 2 {
+		m.say(noteInfo, "nothing to "+string(w.Verb)+": "+widget.Name(w.Host.Name())+" was "+gone)
+		return nil
+	}
 	switch w.Verb {
 	case feed.Cordon:
 		return m.wantCordon(w)
@@ -205,10 +209,19 @@ func (m *Model) wantUndrain(w feed.Want) tea.Cmd {
 	})
 }
 
+// gone says when a host was terminated, and by whom.
+func (m *Model) gone(h fleet.HostID) string {
+	s, ok := m.frame.Drains[h]
+	if !ok {
+		return ""
+	}
+	return words.Terminated(m.view(h), &s)
+}
+
 // drainOf is the drain of a host that has not been lifted.
 func (m *Model) drainOf(h fleet.HostID) (drain.State, bool) {
 	s, ok := m.frame.Drains[h]
-	return s, ok && s.Drain != "" && !s.Undone
+	return s, ok && s.Drain != "" && !s.Undone && m.gone(h) == ""
 }
 
 // wantOfDrain is what is asked of a drain that runs, or of its workloads.

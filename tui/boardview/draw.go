@@ -24,6 +24,7 @@ type drawing struct {
 	view  fleet.HostView
 	state *drain.State // nil without a drain
 	known bool         // the host is listed
+	gone  string       // when it was terminated, and by whom
 	rows  []line
 
 	now    time.Time // this process's clock, at this view

@@ -74,6 +74,8 @@ func (d *drawing) who(width int) string {
 func (d *drawing) driver() string {
 	s := d.env.Theme.Styles
 	switch {
+	case d.gone != "":
+		return s.Dim.Render(d.gone)
 	case d.state == nil:
 		return s.Dim.Render("no drain")
 	case d.frame.Driving[d.host]:
@@ -213,6 +215,9 @@ func (d *drawing) shortest(c drain.Counts) string {
 // nothing moves.
 func (d *drawing) warning() string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	if d.gone != "" {
+		return s.State(themes.Terminated).Render(d.gone + ": this is what was last known")
+	}
 	if ok, why := feed.Fresh(d.view, d.now); !ok {
 		return s.State(themes.Unreachable).Render(g.Unreachable + " this is what was last known: " + words.Text(why))
 	}

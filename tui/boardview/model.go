@@ -73,7 +73,8 @@ func (m Model) SetHost(h fleet.HostID) Model {
 func (m Model) refresh() {
 	m.d.host = m.host
 	m.d.view, m.d.state, m.d.known = m.d.frame.Host(m.host)
-	if m.d.state != nil && (m.d.state.Drain == "" || m.d.state.Undone) {
+	m.d.gone = words.Terminated(m.d.view, m.d.state)
+	if m.d.state != nil && (m.d.state.Drain == "" || m.d.state.Undone && m.d.gone == "") {
 		m.d.state = nil
 	}
 	m.table.SetRows(m.d.lines())
@@ -108,6 +109,25 @@ func (m Model) ClearMarks() { m.table.ClearMarks() }
 
 // Scope is where its keys have their meaning.
 func (m Model) Scope() keys.Scope { return keys.Board }
+
+// Line is the keys that work now, those first that are needed most.
+func (m Model) Line() []key.Binding {
+	g, b := m.env.Keys.Global, m.env.Keys.Board
+	var own []key.Binding
+	switch {
+	case m.d.gone != "" || m.host == "":
+		own = []key.Binding{b.Details}
+	case m.d.state == nil:
+		own = []key.Binding{b.Drain, b.Details, b.Diff}
+	case m.d.state.Phase == drain.Empty:
+		own = []key.Binding{g.Screen[3], b.Details, b.Diff, b.Stop}
+	case m.d.idle() || m.d.state.Phase == drain.Stopped:
+		own = append(own, g.Mark, b.Drain, b.Escalate, b.MoreTime, b.Class, b.Hold, b.Keep, b.Retry, b.Extend, b.Details, b.NextNeedsYou, b.Diff)
+	default:
+		own = append(own, g.Mark, b.Escalate, b.MoreTime, b.Class, b.Hold, b.Keep, b.Retry, b.Extend, b.Stop, b.NextNeedsYou, b.Diff, b.Details)
+	}
+	return append(append([]key.Binding{g.Help}, own...), g.Filter, g.Back)
+}
 
 // Update takes a key.
 func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
@@ -149,6 +169,9 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 
 // ofDrain asks for something about the drain as a whole.
 func (m Model) ofDrain(w feed.Want) tea.Cmd {
+	if m.d.gone != "" {
+		return feed.Send(feed.Say{Text: widget.Name(m.host.Name()) + " was " + m.d.gone})
+	}
 	if m.d.state == nil {
 		return feed.Send(feed.Say{Text: "no drain runs on " + widget.Name(m.host.Name()) + ": d begins one"})
 	}
@@ -187,6 +210,8 @@ func (m Model) ofItem(k tea.KeyPressMsg, l line) tea.Cmd {
 	switch {
 	case verb == feed.Retry && m.d.state != nil && m.d.state.Person:
 		return feed.Send(feed.Want{Verb: verb, Host: m.host}) // the drain itself waits for this
+	case m.d.gone != "":
+		return say(widget.Name(m.host.Name()) + " was " + m.d.gone)
 	case m.d.state == nil:
 		return say("no drain runs here: d begins one, 5 plans it first")
 	case l.kind != item:

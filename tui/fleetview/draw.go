@@ -87,6 +87,10 @@ func (d *drawing) cells(r row) []widget.Cell {
 		out[colBy] = widget.T(widget.Name(r.hold.Who), s.Dim)
 		out[colWhy] = widget.T(words.Text(r.hold.Why), s.Dim)
 	}
+	if r.gone != "" {
+		out[colWhy] = widget.Cell{Text: r.gone, Style: s.State(themes.Terminated), Rest: true}
+		return out
+	}
 	if !r.v.Unreachable.IsZero() {
 		out[colWhy] = widget.Cell{Text: d.silence(r, now), Style: s.State(themes.Unreachable), Rest: true}
 		return out

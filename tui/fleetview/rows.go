@@ -41,9 +41,10 @@ type row struct {
 	hold       *fleet.Hold // the older of the holds, as the host last told
 	since      time.Time   // of the state
 	counts     drain.Counts
-	dirty      int  // findings that need explaining
-	needs      bool // a person
-	idle       bool // its drain would go on if somebody drove it
+	dirty      int    // findings that need explaining
+	needs      bool   // a person
+	gone       string // when it was terminated, and by whom
+	idle       bool   // its drain would go on if somebody drove it
 	forgotten  bool
 	rank       int // by attention
 }
@@ -69,6 +70,9 @@ func rows(f feed.Frame, by order, now time.Time) []row {
 
 func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 	r := row{v: v}
+	if s, ok := f.Drains[v.Host.ID]; ok && words.Terminated(*v, &s) != "" {
+		return goneRow(v, s)
+	}
 	if s, ok := f.Drains[v.Host.ID]; ok && s.Drain != "" && !s.Undone {
 		r.s, r.counts = &s, s.Count()
 		r.idle = s.Driver == "" && !f.Driving[v.Host.ID] && !s.Phase.Ended()
@@ -91,6 +95,15 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 	r.needs = r.role == themes.NeedsYou || r.counts.NeedsYou > 0
 	r.forgotten = r.s == nil && holds.Drain == nil && holds.Cordon != nil && v.Unreachable.IsZero() &&
 		now.Sub(holds.Cordon.Since) > forgotten
+	r.rank = r.attention()
+	return r
+}
+
+// goneRow is a host that was terminated: there is nothing to look for on it, and
+// nobody is needed.
+func goneRow(v *fleet.HostView, s drain.State) row {
+	r := row{v: v, since: s.Terminated, gone: words.Terminated(*v, &s)}
+	r.role, r.word = words.State(*v, &s)
 	r.rank = r.attention()
 	return r
 }
@@ -119,6 +132,8 @@ func (r row) attention() int {
 		return 8
 	case r.role == "":
 		return 9
+	case r.gone != "":
+		return 12
 	case r.dirty > 0:
 		return 10
 	}

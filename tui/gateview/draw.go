@@ -59,7 +59,9 @@ func (m Model) head(width int) []string {
 	if m.problem != "" {
 		out = append(out, " "+s.Warn.Render("could not be read: "+words.Text(m.problem)))
 	}
-	if v, known := m.frame.Snapshot.Host(m.host); known {
+	if m.gone() != "" {
+		out[0] = " " + s.Title.Render(widget.Name(m.host.Name())) + "   " + m.gone()
+	} else if v, known := m.frame.Snapshot.Host(m.host); known {
 		if ok, why := feed.Fresh(v, now); !ok {
 			out = append(out, " "+s.State(themes.Unreachable).Render(g.Unreachable+" "+words.Text(why)))
 		}
@@ -72,6 +74,9 @@ func (m Model) foot(width int) []string {
 	th := m.env.Theme
 	s := th.Styles
 	out := []string{widget.Rule(width, th)}
+	if m.gone() != "" {
+		return append(out, " "+m.verdict())
+	}
 	command := ""
 	if m.gate != nil {
 		command = m.gate.Command
@@ -120,9 +125,18 @@ func (m Model) probes() string {
 	return text
 }
 
+// gone says when the host was terminated, and by whom.
+func (m Model) gone() string {
+	v, s, _ := m.frame.Host(m.host)
+	return words.Terminated(v, s)
+}
+
 // verdict is the last word: locked by how many, or open for how long.
 func (m Model) verdict() string {
 	s, g := m.env.Theme.Styles, m.env.Theme.Glyphs
+	if gone := m.gone(); gone != "" {
+		return s.State(themes.Terminated).Render(g.Terminated + " " + gone)
+	}
 	if m.gate == nil {
 		return s.Dim.Render("v reads host and claims anew")
 	}

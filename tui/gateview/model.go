@@ -195,6 +195,15 @@ func (m Model) Counting() bool { return m.gate != nil }
 // Scope is where its keys have their meaning.
 func (m Model) Scope() keys.Scope { return keys.Gate }
 
+// Line is the keys that work now.
+func (m Model) Line() []key.Binding {
+	k := m.env.Keys
+	if m.gone() != "" {
+		return []key.Binding{k.Global.Help, k.Gate.Look, k.Global.Filter, k.Global.Back}
+	}
+	return k.Line(keys.Gate)
+}
+
 // Update takes a key.
 func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 	k, ok := msg.(tea.KeyPressMsg)
@@ -205,6 +214,8 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 	switch {
 	case m.host == "":
 		return m, nil
+	case m.gone() != "" && (key.Matches(k, own.Verify) || key.Matches(k, own.Terminate)):
+		return m, feed.Send(feed.Say{Text: widget.Name(m.host.Name()) + " was " + m.gone()})
 	case key.Matches(k, own.Verify):
 		return m, feed.Send(feed.Want{Verb: feed.Verify, Host: m.host})
 	case key.Matches(k, own.Terminate):

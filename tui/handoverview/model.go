@@ -26,7 +26,7 @@ import (
 )
 
 // The sections, in the order in which they are read.
-var sections = [6]string{"needs somebody", "drains", "next hours", "holds", "notices sent", "last words"}
+var sections = [...]string{"needs somebody", "drains", "next hours", "holds", "notices sent", "terminated", "last words"}
 
 const (
 	secNeeds = iota
@@ -34,6 +34,7 @@ const (
 	secNext
 	secHolds
 	secNotices
+	secGone
 	secWords
 )
 
@@ -57,7 +58,7 @@ type Model struct {
 	env   feed.Env
 	frame feed.Frame
 	table *widget.Table[row]
-	count [6]int // lines of each section
+	count [len(sections)]int // lines of each section
 }
 
 var columns = []widget.Column{
@@ -97,7 +98,7 @@ func (m Model) SetFrame(f feed.Frame) Model {
 	m.frame = f
 	rows := m.rows()
 	m.table.SetRows(rows)
-	m.count = [6]int{}
+	m.count = [len(sections)]int{}
 	for _, r := range rows {
 		m.count[r.section]++
 	}
@@ -155,6 +156,10 @@ func (m Model) rows() []row {
 	for i := range m.frame.Snapshot.Hosts {
 		v := &m.frame.Snapshot.Hosts[i]
 		s, has := m.frame.Drains[v.Host.ID]
+		if has && words.Terminated(*v, &s) != "" {
+			out = append(out, m.goneRow(v, s, clock))
+			continue
+		}
 		if has = has && s.Drain != "" && !s.Undone; has {
 			out = append(out, m.ofDrain(v, s, clock)...)
 		}
@@ -183,6 +188,12 @@ func (m Model) rows() []row {
 		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.id, b.id))
 	})
 	return out
+}
+
+// goneRow is a host that was terminated: its holds and its silence need nobody.
+func (m Model) goneRow(v *fleet.HostView, s drain.State, clock time.Time) row {
+	return row{section: secGone, id: "gone/" + string(v.Host.ID), host: v.Host.ID, when: widget.Age(clock.Sub(s.Terminated)),
+		who: s.TerminatedBy, text: words.Terminated(*v, &s), style: m.env.Theme.Styles.State(themes.Terminated)}
 }
 
 // ofHost are the holds of a host, and its silence.

@@ -18,15 +18,18 @@ const (
 	stNeedsYou    = "needs-you"
 	stHostOnly    = "host-only"
 	stPlaneOnly   = "plane-only"
+	stTerminated  = "terminated"
 )
 
 // State says what a host is doing: role names its sign and style, word is
-// written beside it. The first that holds wins: an unreachable host is that and
-// nothing else, since all else is only what was last known. s is the host's
-// newest drain, or nil.
+// written beside it. The first that holds wins: a host that was terminated is not
+// looked for, and an unreachable one is that and nothing else, since all else is
+// only what was last known. s is the host's newest drain, or nil.
 func State(v fleet.HostView, s *drain.State) (role, word string) {
 	holds, _, known := v.Holds()
 	switch {
+	case Terminated(v, s) != "":
+		return stTerminated, "terminated"
 	case !v.Unreachable.IsZero():
 		return stUnreachable, "unreachable"
 	case !known:
@@ -41,6 +44,18 @@ func State(v fleet.HostView, s *drain.State) (role, word string) {
 		return stDraining, "drain elsewhere"
 	}
 	return cordonState(v, holds)
+}
+
+// Terminated says when a host was terminated, and by whom; "" for one that was
+// not. A machine that took its name since, and answers, is another one.
+func Terminated(v fleet.HostView, s *drain.State) string {
+	if s == nil || s.Terminated.IsZero() {
+		return ""
+	}
+	if f, ok := v.Facts.Get(); ok && f.Machine != "" && s.Machine != "" && f.Machine != s.Machine {
+		return ""
+	}
+	return join(" by ", "terminated "+HM(s.Terminated), nameOf(s.TerminatedBy))
 }
 
 func drainState(s drain.State) (role, word string) {

@@ -237,7 +237,7 @@ func TestForeignNamesAreQuoted(t *testing.T) {
 }
 
 func TestStateNamesAreThoseOfThemes(t *testing.T) {
-	ours := []string{stServing, stCordoned, stCordoning, stDraining, stEmpty, stUnreachable, stLost, stNeedsYou, stHostOnly, stPlaneOnly}
+	ours := []string{stServing, stCordoned, stCordoning, stDraining, stEmpty, stUnreachable, stLost, stNeedsYou, stHostOnly, stPlaneOnly, stTerminated}
 	theirs := themes.States()
 	slices.Sort(ours)
 	slices.Sort(theirs)
@@ -274,6 +274,9 @@ func TestState(t *testing.T) {
 		"deadline":        {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.DeadlineReached, Items: item}, stNeedsYou, "deadline"},
 		"person":          {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.Draining, Person: true}, stNeedsYou, "needs you"},
 		"lost":            {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.Verifying, Lost: []drain.LostItem{{Key: k}}}, stLost, "lost"},
+		"terminated":      {fleet.HostView{Facts: held, Unreachable: at}, &drain.State{Drain: "d", Phase: drain.Empty, Undone: true, Terminated: at, TerminatedBy: "root"}, stTerminated, "terminated"},
+		"another machine of a terminated one's name": {fleet.HostView{Facts: fleet.Read(fleet.Facts{Machine: "m-2"}, "", at, 0)},
+			&drain.State{Drain: "d", Phase: drain.Empty, Machine: "m-1", Undone: true, Terminated: at}, stServing, "serving"},
 		"lost, accepted": {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.Empty, Lost: []drain.LostItem{{Key: k}},
 			Accepted: map[fleet.Key]string{k: "known"}}, stEmpty, "empty, verified"},
 	} {
