@@ -178,6 +178,10 @@ func applyBody(s State, e Event, body Body) (State, error) {
 		if !s.Phase.Ended() {
 			s.Phase, s.Since = Stopped, e.At
 		}
+	case RecTerminateOutcome:
+		if b.Done {
+			s.Terminated, s.TerminatedBy = e.At, e.By.Name
+		}
 	case DriveDeadline:
 		s.Left = slices.Clone(b.Left)
 	case Unrecognised:

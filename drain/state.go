@@ -105,6 +105,9 @@ type State struct {
 	LastAt time.Time `json:"last_at,omitzero"` // time of the last event of this drain
 	Undone bool      `json:"undone,omitempty"` // its hold has been lifted
 
+	Terminated   time.Time `json:"terminated,omitzero"` // the host is gone, with this drain's proof
+	TerminatedBy string    `json:"terminated_by,omitempty"`
+
 	own bool // the map of items is nobody else's and may be changed in place; never set in a state that is handed out
 }
 

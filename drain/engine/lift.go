@@ -58,7 +58,7 @@ func (e *Engine) held(ctx context.Context, verb string, host fleet.HostID, role 
 }
 
 // Undrain stops the drain and lifts its hold; the cordon stays. theirs lifts the
-// hold of a drain that this journal does not know.
+// hold of a drain that somebody else began, or that this journal does not know.
 func (e *Engine) Undrain(ctx context.Context, host fleet.HostID, theirs bool) (fleet.Holds, error) {
 	agent, facts, err := e.held(ctx, "undrain", host, RoleOperate)
 	if err != nil {
@@ -72,6 +72,10 @@ func (e *Engine) Undrain(ctx context.Context, host fleet.HostID, theirs bool) (f
 	if h != nil && s.Drain != h.Drain && !theirs {
 		return facts.Holds, &Refused{Verb: "undrain", Host: host, Issues: []fleet.Issue{{Check: fleet.CheckHolds,
 			Detail: fmt.Sprintf("drain %s of %s (journal %s) holds it, which this journal does not know; --theirs lifts it all the same", h.Drain, h.Who, h.Journal)}}}
+	}
+	if h != nil && h.Who != e.cfg.Actor.Name && !theirs {
+		return facts.Holds, &Refused{Verb: "undrain", Host: host, Issues: []fleet.Issue{{Check: fleet.CheckHolds,
+			Detail: fmt.Sprintf("drain %s is that of %s (%q): it is theirs; --theirs lifts it all the same", h.Drain, h.Who, h.Why)}}}
 	}
 	got := facts.Holds
 	ours := s.Drain != "" && !s.Undone && (h == nil || h.Drain == s.Drain)

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -173,7 +174,8 @@ func TestJournalClockCounts(t *testing.T) {
 	})
 }
 
-// Whoever undrains while a driver runs ends it, and the hold stays lifted.
+// Whoever undrains while a driver runs ends it, and the hold stays lifted. A
+// drain that somebody else began takes an explicit word.
 func TestUndrainEndsTheDriver(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		w.add("db", fleet.Durable)
@@ -181,7 +183,11 @@ func TestUndrainEndsTheDriver(t *testing.T) {
 		start(t, e, time.Hour)
 		d := beside(t, e, nil)
 		time.Sleep(3 * time.Second) // it is still cordoning
-		left, err := w.engine(bob).Undrain(t.Context(), source, false)
+		var refused *engine.Refused
+		if _, err := w.engine(bob).Undrain(t.Context(), source, false); !errors.As(err, &refused) {
+			t.Fatalf("bob lifted ann's drain without a word: %v", err)
+		}
+		left, err := w.engine(bob).Undrain(t.Context(), source, true)
 		if err != nil || left.Drain != nil || left.Cordon == nil {
 			t.Fatalf("%v, left %+v", err, left)
 		}

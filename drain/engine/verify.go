@@ -134,6 +134,8 @@ func (e *Engine) Accept(ctx context.Context, host fleet.HostID, key fleet.Key, r
 	named := slices.DeleteFunc(slices.Clone(ver.Issues), func(is fleet.Issue) bool { return key.IsZero() || is.Key != key })
 	fixed := slices.IndexFunc(named, func(is fleet.Issue) bool { return !is.Acceptable })
 	switch {
+	case !v.Source.Facts.Value.Holds.Both():
+		return &Refused{Verb: "accept", Host: host, Issues: []fleet.Issue{{Key: key, Detail: "it is not being drained: there is no gate to make an exception for"}}}
 	case len(named) == 0:
 		return &Refused{Verb: "accept", Host: host, Issues: []fleet.Issue{{Key: key, Detail: key.String() + " is not among what keeps the gate shut"}}}
 	case fixed >= 0:
