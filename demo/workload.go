@@ -180,6 +180,12 @@ func Run(ctx context.Context, o RunOptions) error {
 	sig := make(chan os.Signal, 4)
 	signal.Notify(sig, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(sig)
+	over := false
+	defer func() { // last of all: what it says is that it has ended
+		if over {
+			forget(o.Root, o.Spec)
+		}
+	}()
 	if o.Spec.Serve {
 		stop, err := serve(o)
 		if err != nil {
@@ -205,11 +211,11 @@ func Run(ctx context.Context, o RunOptions) error {
 		case <-ctx.Done():
 			return nil
 		case <-end:
-			forget(o.Root, o.Spec)
+			over = true
 			return nil
 		case s := <-sig:
 			if s == syscall.SIGTERM && !o.IgnoreTerm {
-				forget(o.Root, o.Spec)
+				over = true
 				return nil
 			}
 		}

@@ -46,6 +46,9 @@ func askCommand(a *app) *cobra.Command {
 			if len(args) == 3 {
 				arg = args[2]
 			}
+			if known, takes := askVerbs[args[1]], "k"; key.IsZero() && strings.Contains(known, takes) {
+				return &usageError{err: fmt.Errorf("ask %s %s: name the workload, as in HOST/KIND/ID", args[0], args[1])}
+			}
 			return a.withHost(cmd.Context(), host, func(s *station.Station, id fleet.HostID) error {
 				return a.ask(cmd.Context(), s, id, key, args[1], arg, reason)
 			})
@@ -87,11 +90,9 @@ func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key 
 	takes, known := askVerbs[verb]
 	switch {
 	case !known:
-		return &usageError{fmt.Errorf("ask %q: want extend, stop, more-time, class, hold, retry, escalate or keep", verb)}
-	case strings.Contains(takes, "k") && key.IsZero():
-		return &usageError{fmt.Errorf("ask %s: name the workload, as in %s/KIND/ID", verb, id.Name())}
+		return &usageError{err: fmt.Errorf("ask %q: want extend, stop, more-time, class, hold, retry, escalate or keep", verb)}
 	case strings.Contains(takes, "a") != (arg != ""):
-		return &usageError{fmt.Errorf("ask %s: see ebb ask --help for its arguments", verb)}
+		return &usageError{err: fmt.Errorf("ask %s: see ebb ask --help for its arguments", verb)}
 	}
 	st, err := s.Engine.State(ctx, id)
 	if err != nil {
@@ -127,7 +128,7 @@ func askBody(st drain.State, key fleet.Key, verb, arg, reason string, now time.T
 	if verb == "extend" || verb == "more-time" {
 		d, err := time.ParseDuration(arg)
 		if err != nil || d <= 0 {
-			return nil, &usageError{fmt.Errorf("ask %s %q: want a duration such as 30m", verb, arg)}
+			return nil, &usageError{err: fmt.Errorf("ask %s %q: want a duration such as 30m", verb, arg)}
 		}
 		by = d
 	}
@@ -145,7 +146,7 @@ func askBody(st drain.State, key fleet.Key, verb, arg, reason string, now time.T
 	case "class":
 		c := fleet.Class(arg)
 		if !c.Valid() {
-			return nil, &usageError{fmt.Errorf("class %q: want ephemeral, stateless, pausable, durable or stuck", arg)}
+			return nil, &usageError{err: fmt.Errorf("class %q: want ephemeral, stateless, pausable, durable or stuck", arg)}
 		}
 		return drain.AskClass{Key: key, Class: c}, nil
 	case "hold":
@@ -166,10 +167,10 @@ func acceptCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := fleet.ParseKey(args[1])
 			if err != nil {
-				return &usageError{err}
+				return &usageError{err: err}
 			}
 			if strings.TrimSpace(reason) == "" {
-				return &usageError{fmt.Errorf("accept %s: a reason is required, as in --reason TEXT", key)}
+				return &usageError{err: fmt.Errorf("accept %s: a reason is required, as in --reason TEXT", key)}
 			}
 			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
 				if err := s.Engine.Accept(cmd.Context(), id, key, reason, args[1]); err != nil {

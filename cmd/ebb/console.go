@@ -16,7 +16,7 @@ import (
 // console opens the interactive console on the fleet.
 func (a *app) console(ctx context.Context) error {
 	if !isTerminal(a.out) {
-		return &usageError{fmt.Errorf("the console needs a terminal; commands work without one")}
+		return &usageError{err: fmt.Errorf("the console needs a terminal; commands work without one")}
 	}
 	s, err := a.open(ctx)
 	if err != nil {

@@ -31,7 +31,7 @@ by step, and the exit status is 0 only if every step really held.`,
 				return a.playScript(cmd.Context(), script, o)
 			}
 			if plain {
-				return &usageError{fmt.Errorf("--plain goes with --script")}
+				return &usageError{err: fmt.Errorf("--plain goes with --script")}
 			}
 			return a.playFleet(cmd.Context(), o)
 		},
@@ -49,7 +49,7 @@ by step, and the exit status is 0 only if every step really held.`,
 func (a *app) playScript(ctx context.Context, name string, o demo.Options) error {
 	script, err := demo.Find(name)
 	if err != nil {
-		return &usageError{err}
+		return &usageError{err: err}
 	}
 	return demo.Play(ctx, script, o, a.out)
 }
@@ -106,7 +106,7 @@ func workloadCommand() *cobra.Command {
 				}
 				return demo.Run(context.WithoutCancel(cmd.Context()), o)
 			}
-			return &usageError{fmt.Errorf("demo-workload %s", strconv.Quote(strings.Join(args, " ")))}
+			return &usageError{err: fmt.Errorf("demo-workload %s", strconv.Quote(strings.Join(args, " ")))}
 		},
 	}
 	c.Flags().StringVar(&root, "root", "", "")

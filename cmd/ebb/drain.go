@@ -54,7 +54,7 @@ func (a *app) drain(ctx context.Context, s *station.Station, id fleet.HostID, re
 	}
 	fresh := before.Drain == "" || before.Undone || before.Phase == drain.Stopped
 	if fresh && req.Deadline == 0 {
-		return &usageError{fmt.Errorf("drain %s: an outer deadline is required, as in --deadline 45m", id.Name())}
+		return &usageError{err: fmt.Errorf("drain %s: an outer deadline is required, as in --deadline 45m", id.Name())}
 	}
 	plan, err := a.plan(ctx, s, id, req)
 	if err != nil {
@@ -62,6 +62,11 @@ func (a *app) drain(ctx context.Context, s *station.Station, id fleet.HostID, re
 	}
 	if fresh {
 		if err := planTable(a.out, plan); err != nil {
+			return err
+		}
+	}
+	if detach {
+		if err := needResident(ctx, s, id); err != nil {
 			return err
 		}
 	}
@@ -81,15 +86,24 @@ func (a *app) drain(ctx context.Context, s *station.Station, id fleet.HostID, re
 	return a.drive(ctx, s, id)
 }
 
-// detach leaves a drain to a resident, and says which there are.
-func (a *app) detach(ctx context.Context, s *station.Station, id fleet.HostID, drainID string) error {
+// needResident refuses to leave a drain to nobody.
+func needResident(ctx context.Context, s *station.Station, id fleet.HostID) error {
 	residents, err := s.Residents(ctx)
 	if err != nil {
 		return err
 	}
 	if len(residents) == 0 {
-		return &station.HintError{Err: fmt.Errorf("drain %s: drain %s is asked for, and no resident engine is there to drive it", id.Name(), drainID),
-			Next: "start one with: ebb run, or drive it here: ebb drain " + id.Name()}
+		return &station.HintError{Err: fmt.Errorf("drain %s: no resident engine is there to drive it; nothing was begun", id.Name()),
+			Next: "start one with: ebb run, or drive it here, without --detach"}
+	}
+	return nil
+}
+
+// detach leaves a drain to a resident, and says which there are.
+func (a *app) detach(ctx context.Context, s *station.Station, id fleet.HostID, drainID string) error {
+	residents, err := s.Residents(ctx)
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(a.out, "drain %s is left to %s; follow it with: ebb board %s --watch\n", drainID, strings.Join(residents, " or "), id.Name())
 	return nil
@@ -190,7 +204,7 @@ func undrainCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVar(&theirs, "theirs", false, "lift the hold of a drain that this journal does not know")
+	c.Flags().BoolVar(&theirs, "theirs", false, "lift the hold of a drain that somebody else began, or that this journal does not know")
 	return c
 }
 

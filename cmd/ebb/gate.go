@@ -74,7 +74,10 @@ func gateText(w io.Writer, ver engine.Verification, out string) error {
 		fmt.Fprintf(w, "  ✗ %s\n", words.Check(check))
 		for _, is := range issues {
 			accept := ""
-			if is.Acceptable {
+			switch {
+			case is.Check == fleet.CheckLeaks:
+				accept = "   (ebb clean " + ver.Host.Name() + ", or ebb accept " + ver.Host.Name() + " " + is.Key.String() + " --reason …)"
+			case is.Acceptable:
 				accept = "   (ebb accept " + ver.Host.Name() + " " + is.Key.String() + " --reason …)"
 			}
 			fmt.Fprintf(w, "      %s%s\n", widget.Clean(is.Detail), widget.Clean(accept))
@@ -188,7 +191,7 @@ func terminateCommand(a *app) *cobra.Command {
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if confirm != args[0] {
-				return &usageError{fmt.Errorf("terminate %s: repeat the host's name with --confirm %s", args[0], args[0])}
+				return &usageError{err: fmt.Errorf("terminate %s: repeat the host's name with --confirm %s", args[0], args[0])}
 			}
 			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
 				if err := s.NeedJournal(); err != nil {
@@ -210,7 +213,7 @@ func terminateCommand(a *app) *cobra.Command {
 
 func (a *app) terminate(ctx context.Context, s *station.Station, id fleet.HostID, file, to string) error {
 	if file == "" {
-		return &usageError{fmt.Errorf("terminate %s: a proof is required, as in --proof proof.json", id.Name())}
+		return &usageError{err: fmt.Errorf("terminate %s: a proof is required, as in --proof proof.json", id.Name())}
 	}
 	signed, err := station.ReadProof(file)
 	if err != nil {
@@ -218,7 +221,7 @@ func (a *app) terminate(ctx context.Context, s *station.Station, id fleet.HostID
 	}
 	t := s.Terminator(to)
 	if t.Type == "release" && to == "" {
-		return &usageError{fmt.Errorf("terminate %s: the terminator is release: say who takes it with --to", id.Name())}
+		return &usageError{err: fmt.Errorf("terminate %s: the terminator is release: say who takes it with --to", id.Name())}
 	}
 	if err := s.Engine.Terminate(ctx, id, signed, t, s.Gone); err != nil {
 		return err
@@ -236,7 +239,7 @@ func (a *app) terminate(ctx context.Context, s *station.Station, id fleet.HostID
 
 func (a *app) settle(ctx context.Context, s *station.Station, id fleet.HostID, outcome string) error {
 	if outcome != "done" && outcome != "failed" {
-		return &usageError{fmt.Errorf("outcome %q: want done or failed", outcome)}
+		return &usageError{err: fmt.Errorf("outcome %q: want done or failed", outcome)}
 	}
 	if err := s.Engine.Settle(ctx, id, outcome == "done", "as "+s.Actor.Name+" found it"); err != nil {
 		return err

@@ -27,6 +27,8 @@ type hostLine struct {
 	Unreachable  time.Time           `json:"unreachable,omitzero"`
 	Problem      string              `json:"problem,omitempty"`
 	Drain        *drainLine          `json:"drain,omitempty"`
+	Terminated   time.Time           `json:"terminated,omitzero"`
+	TerminatedBy string              `json:"terminated_by,omitempty"`
 }
 
 type drainLine struct {
@@ -81,6 +83,9 @@ func lineOf(ctx context.Context, s *station.Station, v fleet.HostView) hostLine 
 	if st, err := s.Engine.State(ctx, v.Host.ID); err == nil && st.Drain != "" && !st.Undone {
 		n := st.Count()
 		l.Drain = &drainLine{ID: st.Drain, Phase: st.Phase, Left: n.Left, Total: n.Total, Deadline: st.Deadline}
+		if !st.Terminated.IsZero() {
+			l.State, l.Terminated, l.TerminatedBy, l.Drain = "terminated", st.Terminated, st.TerminatedBy, nil
+		}
 		if l.State == "draining" && st.Phase != drain.Draining {
 			l.State = string(st.Phase)
 		}
@@ -98,8 +103,11 @@ func hostTable(w io.Writer, lines []hostLine) error {
 				since, who, why = agoOr(h.Since, now), h.Who, h.Why
 			}
 		}
-		if !l.Unreachable.IsZero() {
-			since, why = agoOr(l.Unreachable, now), l.Problem
+		switch {
+		case !l.Terminated.IsZero():
+			since, who, why = agoOr(l.Terminated, now), l.TerminatedBy, "terminated"
+		case !l.Unreachable.IsZero():
+			since, why = agoOr(l.Unreachable, now), short(l.Problem)
 		}
 		row := []string{string(l.Host), l.State, since, orDot(who), orDot(why)}
 		for _, c := range fleet.Classes {
@@ -114,6 +122,15 @@ func hostTable(w io.Writer, lines []hostLine) error {
 		t.add(row...)
 	}
 	return t.print(w)
+}
+
+// short keeps a problem to one line of a table; -o json and doctor have all of it.
+func short(text string) string {
+	const most = 60
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
 }
 
 func drainCell(d *drainLine, now time.Time) string {

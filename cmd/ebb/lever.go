@@ -53,7 +53,7 @@ Prints ok or FAIL for each check. Exit status 0 if all hold, 1 otherwise.`,
 				return err
 			}
 			if t.Steps, err = leverSteps(steps, t.Sample.Workload.Class); err != nil {
-				return &usageError{err}
+				return &usageError{err: err}
 			}
 			if !t.Conform(cmd.Context()) {
 				return errors.New("the lever does not keep to its contract")

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,11 +67,14 @@ func (e *exitStatus) Error() string {
 func (e *exitStatus) Unwrap() error { return e.err }
 
 // usageError is a command line that makes no sense.
-type usageError struct{ err error }
+type usageError struct {
+	err     error
+	command string // whose help to read; empty: ebb's
+}
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
-func (e *usageError) Hint() string  { return "ebb --help" }
+func (e *usageError) Hint() string  { return cmp.Or(e.command, "ebb") + " --help" }
 
 func exitCode(err error) int {
 	var status *exitStatus

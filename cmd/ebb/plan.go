@@ -37,10 +37,10 @@ func (f *drainFlags) register(c *cobra.Command, deadline time.Duration) {
 func (f *drainFlags) request() (engine.Request, error) {
 	p := fleet.Purpose(f.purpose)
 	if p != fleet.ForUnstated && !slices.Contains(fleet.Purposes, p) {
-		return engine.Request{}, &usageError{fmt.Errorf("purpose %q: want kernel, driver, engine, hardware or retire", f.purpose)}
+		return engine.Request{}, &usageError{err: fmt.Errorf("purpose %q: want kernel, driver, engine, hardware or retire", f.purpose)}
 	}
 	if f.deadline < 0 {
-		return engine.Request{}, &usageError{fmt.Errorf("deadline %s: it lies in the past", f.deadline)}
+		return engine.Request{}, &usageError{err: fmt.Errorf("deadline %s: it lies in the past", f.deadline)}
 	}
 	return engine.Request{Deadline: f.deadline, For: p, Evacuate: f.evacuate, Reason: f.reason}, nil
 }
@@ -80,7 +80,7 @@ func (a *app) plan(ctx context.Context, s *station.Station, id fleet.HostID, req
 
 func planTable(w io.Writer, p drain.Plan) error {
 	fmt.Fprintf(w, "%s: plan for a drain until %s (%s)\n", p.Host, p.Deadline.Local().Format("15:04:05"), leftText(p.Deadline, p.Made))
-	t := newTable("CLASS", "WORKLOAD", "OWNER", "STRATEGY", "TARGET", "GONE BY", "MAY DIE", "STAYS BECAUSE")
+	t := newTable("CLASS", "WORKLOAD", "OWNER", "STRATEGY", "LIKELY TARGET", "GONE BY", "MAY DIE", "STAYS BECAUSE")
 	for _, it := range p.Items {
 		die := "·"
 		if it.MayDie {

@@ -56,7 +56,7 @@ host itself confirms). Without a command, ebb opens the console.`,
 	root.Flags().BoolVar(&a.readOnly, "read-only", false, "the console refuses every act")
 	root.Flags().BoolVar(&a.ascii, "ascii", false, "draw with ASCII signs only")
 	root.Flags().StringVar(&a.theme, "theme", "", "name or path of a theme")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{err: err, command: c.CommandPath()} })
 	root.AddCommand(
 		hostsCommand(a), cordonCommand(a), uncordonCommand(a), planCommand(a), drainCommand(a), undrainCommand(a),
 		askCommand(a), acceptCommand(a), boardCommand(a), diffCommand(a), cleanCommand(a), verifyCommand(a),
@@ -71,7 +71,7 @@ func usageArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return &usageError{err}
+				return &usageError{err: err, command: cmd.CommandPath()}
 			}
 			return nil
 		}
@@ -139,7 +139,7 @@ func (a *app) outputFlag(c *cobra.Command) *cobra.Command {
 	pre := c.PreRunE
 	c.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains([]string{"table", "json"}, a.output) {
-			return &usageError{fmt.Errorf("output %q: want table or json", a.output)}
+			return &usageError{err: fmt.Errorf("output %q: want table or json", a.output)}
 		}
 		if pre != nil {
 			return pre(cmd, args)

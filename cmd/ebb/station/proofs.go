@@ -12,16 +12,18 @@ import (
 	"ebb/fleet"
 )
 
-func writeProof(host fleet.HostID, p engine.SignedProof) (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("write the proof of %s: %w", host, err)
+// writeProof keeps a proof of the console's in the state directory, under the
+// names of host and drain.
+func writeProof(getenv func(string) string, host fleet.HostID, drainID string, p engine.SignedProof) (string, error) {
+	dir := getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(getenv("HOME"), ".local", "state")
 	}
 	dir = filepath.Join(dir, "ebb", "proofs")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("write the proof of %s: %w", host, err)
 	}
-	name := strings.NewReplacer("/", "_", "\x00", "_").Replace(string(host)) + ".json"
+	name := strings.NewReplacer("/", "_", "\x00", "_").Replace(string(host)+"-"+drainID) + ".json"
 	path := filepath.Join(dir, name)
 	return path, WriteProof(path, p)
 }

@@ -54,6 +54,7 @@ type Station struct {
 	pool   *sshlink.Pool
 	agents *agents
 	log    *slog.Logger
+	getenv func(string) string
 	spool  *spool
 	signer ssh.Signer // an operator's key that is at hand, or nil
 	forget func()     // ends the connection to the SSH agent that signs
@@ -74,7 +75,7 @@ func Open(ctx context.Context, opts Options) (*Station, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Station{Config: cfg, log: opts.Log, Actor: actor(opts.Getenv)}
+	s := &Station{Config: cfg, log: opts.Log, Actor: actor(opts.Getenv), getenv: opts.Getenv}
 	s.Holder = s.Actor.Console
 	if s.Trust, err = trustOf(cfg); err != nil {
 		return nil, err

@@ -229,7 +229,7 @@ func (c *Console) Verify(ctx context.Context, host fleet.HostID) (feed.Gate, err
 	if ver.Proof == nil {
 		return g, nil
 	}
-	path, err := writeProof(host, *ver.Proof)
+	path, err := writeProof(c.getenv, host, ver.Doc.Drain, *ver.Proof)
 	if err != nil {
 		return g, err
 	}
