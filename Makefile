@@ -4,7 +4,7 @@
 GO    ?= go
 CGO   := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: build test unit race lint e2e bench demo deps fmt clean
+.PHONY: build test unit race lint e2e bench demo sim mutants deps fmt clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ebb ./cmd/ebb
@@ -35,6 +35,16 @@ bench:
 
 demo: build
 	bin/ebb demo
+
+# One simulated history again, as the lines of a journal: make sim SEED=4711. Many
+# of them: make sim SEEDS=100000 FIRST=1.
+sim:
+	@$(GO) test -c -o bin/sim.test ./demo/sim
+	@cd demo/sim && ../../bin/sim.test -test.timeout 0 $(if $(SEEDS),-test.v -test.run TestHistories -first $(or $(FIRST),1) -seeds $(SEEDS),-test.run TestSeed -seed $(or $(SEED),1) -out /dev/fd/3 3>&1 >&2)
+
+# Breaks each check that must never fail, one at a time: a test has to notice.
+mutants:
+	@$(GO) run .ci/mutants.go
 
 deps:
 	@.ci/deps

@@ -83,8 +83,8 @@ func (w *World) settle() {
 	})
 	s := w.state
 	w.must(s.Phase.Ended(), "the drain has not ended: phase %s, deadline %v, now %v, waiting for %v, person %v, open %v\n%s", s.Phase, s.Deadline, w.log.clock(), s.Waiting, s.Person, s.Open, w.items())
-	if s.Phase == drain.DeadlineReached && w.escalated() {
-		return // what a person escalated by name, and what no signal ends, is waited for
+	if s.Phase == drain.DeadlineReached && w.escalated() || s.Unsettled() && w.needsPerson() {
+		return // what no signal ends is waited for, and so is a person
 	}
 	w.must(len(s.Open) == 0, "the drain has ended with open acts: %v", s.Open)
 	w.must(w.consoles[0].step == nil, "the drain has ended (%s) and is still driven\n%s", s.Phase, w.items())
@@ -107,4 +107,10 @@ func (w *World) escalated() bool {
 		}
 	}
 	return false
+}
+
+// needsPerson reports whether what is unsettled can't be settled until somebody
+// says so: the host was rebooted, or a hold is gone.
+func (w *World) needsPerson() bool {
+	return w.state.Boot != w.hosts[source].boot || !w.hosts[source].durable().Both() || drain.NeedsPerson(w.state.Waiting.Code)
 }

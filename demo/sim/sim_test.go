@@ -11,6 +11,7 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 0, "play this history only, and print its journal")
+	into  = flag.String("out", "/dev/stdout", "where the journal of -seed is written")
 	first = flag.Uint64("first", 1, "the first of the fixed seeds")
 	many  = flag.Int("seeds", 0, "how many histories of each kind TestHistories plays; 0 is a default")
 )
@@ -84,7 +85,12 @@ func TestSeed(t *testing.T) {
 		return
 	}
 	r := play(t, Options{Seed: *seed, Live: *seed%2 == 0})
-	if err := r.Export(os.Stdout); err != nil {
+	out, err := os.OpenFile(*into, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if err := r.Export(out); err != nil {
 		t.Fatal(err)
 	}
 	if r.Bad != "" {

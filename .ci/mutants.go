@@ -1,0 +1,150 @@
+//go:build ignore
+
+// Mutants breaks each check that keeps something from happening that must never
+// happen, one at a time and only in an overlay, and runs the tests that have to
+// notice. It fails if one of them does not, or if a check is no longer where it
+// was.
+//
+//	go run .ci/mutants.go [NAME…]
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// mutant is one check, broken: the text old, which stands once in the file,
+// becomes new.
+type mutant struct {
+	name, file, old, new string
+	tests                []string // arguments of go test
+}
+
+func agent(run string) []string { return []string{"./probes/agent", "-run", run} }
+func seeds(first, n string) []string {
+	return []string{"./demo/sim", "-run", "TestHistories", "-first", first, "-seeds", n}
+}
+
+var (
+	likeAgent   = []string{"./demo/sim", "-run", "TestAgentIsTheAgent"}
+	likeJournal = []string{"./demo/sim", "-run", "TestLogIsTheJournal"}
+)
+
+var mutants = []mutant{
+	{"fence: stale epoch", "probes/agent/holds.go", "ok && epoch < top {", "ok && epoch < top && top == 0 {", likeAgent},
+	{"fence: another drain", "probes/agent/acts.go", "if hold != nil && hold.Drain != req.Drain {", "if hold != nil && hold.Drain == \"\" {", likeAgent},
+	{"fence: the simulated agent", "demo/sim/agent.go", "epoch < top {", "epoch < top && top == 0 {", seeds("1", "300")},
+	{"act once", "probes/agent/acts.go", "if old := a.acts.byID[req.ID]; old != nil {", "if old := a.acts.byID[req.ID]; old != nil && old.req.ID == \"\" {", likeAgent},
+	{"lease: append without", "drain/journal/append.go", "if b.Lease != nil {", "if b.Lease != nil && b.Lease.Holder == \"\" {", likeJournal},
+	{"lease: run out", "drain/journal/lease.go", "if until <= now {\n\t\treturn fmt", "if until < 0 {\n\t\treturn fmt", likeJournal},
+	{"lease: taken from another", "drain/journal/lease.go", "have.Holder != holder && until > m.now {", "have.Holder == holder && until < 0 {", likeJournal},
+	{"grace gap: agent", "probes/agent/signal.go", "if t.At-first >= grace {", "if grace >= 0 {", likeAgent},
+	{"grace gap: core", "drain/escalate.go", "end := it.TermAt.Add(d.grace(it))", "end := it.TermAt.Add(0 * d.grace(it))", seeds("1", "60")},
+	{"notice that was never sent", "drain/apply_items.go", "case act.Step == StepNotice && b.Result == NotDone:", "case act.Step == \"\" && b.Result == NotDone:", seeds("1", "300")},
+	{"run identity: start time", "probes/agent/signal.go", "case start != run.Start:", "case start == 0:", agent("Signal|Run|Identi")},
+	{"run identity: boot", "probes/agent/signal.go", "if run.Boot != a.cfg.Boot {", "if run.Boot == \"\" {", likeAgent},
+	{"run identity: owner", "probes/agent/signal.go", "case !a.isOf(f, p, req.Key):", "case p.Run.PID == 0:", likeAgent},
+	{"run identity: core", "drain/inventory.go", "if !ok || f.Run != it.Run {", "if !ok {", []string{"./drain"}},
+	{"unknown probe: proof", "fleet/proof/issues.go", "return p.Status == fleet.OK || p.Status == fleet.NotApplicable && p.Name != \"processes\"", "return p.Status != \"x\"", []string{"./fleet/proof"}},
+	{"unknown probe: vanished", "drain/inventory.go", "case d.facts.Processes.Status != fleet.OK:", "case d.facts.Processes.Status == \"x\":", seeds("1", "200")},
+	{"empty: a second reading", "drain/closing.go", "again := d.facts.At.IsZero() || !d.s.Seen.IsZero() && d.facts.At.After(d.s.Seen)", "again := true", []string{"./drain"}},
+	{"digest", "probes/agent/seal.go", "if proof.Digest(items) == doc.Digest {", "if proof.Digest(items) != \"\" {", agent("Seal|Proof|Terminat")},
+	{"seal", "probes/agent/holds.go", "if drain := a.rec.sealedIn(a.cfg.Boot); drain != \"\" {", "if drain := a.rec.sealedIn(a.cfg.Boot); drain == \"x\" {", agent("Seal|Proof|Terminat")},
+	{"left or lost", "drain/inventory.go", "return Ended{Key: it.Key, End: Lost, By: how}, true", "return Ended{Key: it.Key, End: LeftHost, By: \"owner\"}, how != \"\"", seeds("1", "60")},
+	{"left or lost: reboot", "drain/next.go", "end := Ended{Key: k, End: Lost, By: \"the host", "end := Ended{Key: k, End: LeftHost, By: \"owner\" + \"the host", []string{"./drain"}},
+	{"tickets: cleaning", "probes/agent/acts.go", "open := openTickets(a.tickets)\n\tif len(open) == 0 {", "open := openTickets(a.tickets)\n\tif len(open) >= 0 {", agent("Clean|Ticket|Admission")},
+	{"tickets: proof", "fleet/proof/issues.go", "for _, t := range f.OpenTickets() {", "for _, t := range f.OpenTickets()[:0] {", []string{"./fleet/proof"}},
+	{"one copy: order of undoing", "drain/move.go", "for _, s := range slices.Backward(m.Steps) {", "for _, s := range m.Steps {", seeds("1", "150")},
+	{"deadline names all", "drain/closing.go", "\t\tif !it.Open() {\n\t\t\tcontinue\n\t\t}\n\t\treason := it.Reason", "\t\tif !it.Open() || it.Late {\n\t\t\tcontinue\n\t\t}\n\t\treason := it.Reason", seeds("1", "150")},
+	{"cordon before acts", "drain/next.go", "case !d.s.Proved:", "case d.s.Drain == \"\":", seeds("1", "1200")},
+	{"hold: lifted by no driver", "drain/engine/hold.go", "if _, err := agent.SetHold(ctx, want, facts.Machine); err != nil {", "if _, err := agent.LiftHold(ctx, Lift{Kind: fleet.DrainHold, Drain: want.Drain, Epoch: want.Epoch, Machine: facts.Machine}); err != nil {", seeds("1", "30")},
+}
+
+func main() {
+	mutants = slices.DeleteFunc(mutants, func(m mutant) bool {
+		unwanted := len(os.Args) > 1 && !slices.ContainsFunc(os.Args[1:], func(s string) bool { return strings.Contains(m.name, s) })
+		return m.tests == nil || unwanted
+	})
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		fail(err)
+	}
+	defer os.RemoveAll(dir)
+	alive := 0
+	for _, m := range mutants {
+		begun := time.Now()
+		how := m.run(dir)
+		if !strings.HasPrefix(how, "killed") {
+			alive++
+		}
+		fmt.Printf("%-28s %-28s %6.1fs  %s\n", m.name, m.file, time.Since(begun).Seconds(), how)
+	}
+	fmt.Printf("%d mutants, %d killed\n", len(mutants), len(mutants)-alive)
+	if alive > 0 {
+		os.RemoveAll(dir)
+		os.Exit(1)
+	}
+}
+
+func (m mutant) run(dir string) string {
+	raw, err := os.ReadFile(m.file)
+	if err != nil {
+		fail(err)
+	}
+	if n := bytes.Count(raw, []byte(m.old)); n != 1 {
+		return fmt.Sprintf("NOT APPLIED: its text stands there %d times", n)
+	}
+	broken := filepath.Join(dir, "broken.go")
+	if err := os.WriteFile(broken, bytes.Replace(raw, []byte(m.old), []byte(m.new), 1), 0o600); err != nil {
+		fail(err)
+	}
+	real, err := filepath.Abs(m.file)
+	if err != nil {
+		fail(err)
+	}
+	over, err := json.Marshal(map[string]map[string]string{"Replace": {real: broken}})
+	if err != nil {
+		fail(err)
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, over, 0o600); err != nil {
+		fail(err)
+	}
+	if out, err := exec.Command("go", "build", "-overlay", overlay, "./"+filepath.Dir(m.file)).CombinedOutput(); err != nil {
+		return "DOES NOT BUILD: " + line(out)
+	}
+	args := append([]string{"test", "-overlay", overlay, "-count=1", "-timeout", "180s"}, m.tests...)
+	if m.tests[0] == "./demo/sim" || m.tests[0] == "./drain" {
+		if !slices.Contains(m.tests, "-seeds") {
+			args = append(args, "-rapid.nofailfile")
+		}
+	}
+	out, err := exec.Command("go", args...).CombinedOutput()
+	if err == nil {
+		return "SURVIVED"
+	}
+	return "killed: " + line(out)
+}
+
+// line is the first line of a test's output that says what failed.
+func line(out []byte) string {
+	for _, l := range strings.Split(string(out), "\n") {
+		l = strings.TrimSpace(l)
+		if l != "" && !strings.HasPrefix(l, "---") && !strings.HasPrefix(l, "#") && !strings.HasPrefix(l, "===") {
+			return l[:min(len(l), 110)]
+		}
+	}
+	return ""
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "mutants:", err)
+	os.Exit(1)
+}
