@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ebb/drain"
+	"ebb/drain/engine"
 	"ebb/fleet"
 )
 
@@ -183,7 +184,7 @@ func TestUndrainEndsTheDriver(t *testing.T) {
 		start(t, e, time.Hour)
 		d := beside(t, e, nil)
 		time.Sleep(3 * time.Second) // it is still cordoning
-		var refused *Refused
+		var refused *engine.Refused
 		if _, err := w.engine(bob).Undrain(t.Context(), source, false); !errors.As(err, &refused) {
 			t.Fatalf("bob lifted ann's drain without a word: %v", err)
 		}
