@@ -34,12 +34,12 @@ const gutter = 4 // what the table puts before the columns
 
 // columns in their order. Where room is short, what is only looked up leaves
 // first; the host and its state never do.
-func columns() []widget.Column {
-	return []widget.Column{
+func columns(width int) []widget.Column {
+	c := []widget.Column{
 		colHost:    {Title: "HOST", Min: 8, Weight: 1, Max: 28},
 		colState:   {Title: "STATE", Min: 13, Weight: 1, Max: 17},
 		colSince:   {Title: "SINCE", Min: 6, Priority: 2, Right: true},
-		colBy:      {Title: "BY", Min: 4, Weight: 1, Max: 14, Priority: 6},
+		colBy:      {Title: "BY", Min: 5, Weight: 1, Max: 14, Priority: 6},
 		colWhy:     {Title: "WHY", Min: 8, Weight: 3, Max: 48, Priority: 7},
 		colClasses: {Title: "  E  S  P  D  X  ?", Min: 18, Priority: 8},
 		colGPU:     {Title: "GPU", Min: 5, Priority: 9, Right: true},
@@ -47,20 +47,46 @@ func columns() []widget.Column {
 		colAgent:   {Title: "AGENT", Min: 5, Priority: 5, Right: true},
 		colDrain:   {Title: "DRAIN", Min: 13, Weight: 6, Max: 36, Priority: 3},
 	}
+	if width < wideFrom { // what is left goes to the reason
+		c[colState].Weight, c[colBy].Weight, c[colWhy].Weight, c[colDrain].Weight = 0, 0, 8, 1
+	}
+	return c
 }
+
+// wideFrom is the width from which there is room for the larger gaps.
+const wideFrom = 100
 
 // drawing is what cells need besides their row.
 type drawing struct {
 	env   feed.Env
 	frame feed.Frame
 	drain int            // width of the last column
+	by    int            // and of that of persons
 	count map[string]int // hosts by state
+	ledAt time.Time      // when the cursor went to another host by itself
 	needs int            // hosts that need a person
 }
 
 // measure notes how wide the column of drains is, since its bar depends on it.
 func (d *drawing) measure(width int) {
-	d.drain = widget.Widths(columns(), width-gutter, 2)[colDrain]
+	w := widget.Widths(columns(width), width-gutter, gap(width))
+	d.drain, d.by = w[colDrain], w[colBy]
+}
+
+// gap is the room between two columns: on narrow screens reasons need it more.
+func gap(width int) int {
+	if width < wideFrom {
+		return 1
+	}
+	return 2
+}
+
+// person is who acts, the name first: where there is no room, the name alone.
+func person(who string, width int) string {
+	if name, _, at := strings.Cut(who, "@"); at && name != "" && lipgloss.Width(who) > width {
+		return widget.Name(name)
+	}
+	return widget.Name(who)
 }
 
 func (d *drawing) sign(r row) widget.Cell {
@@ -84,7 +110,7 @@ func (d *drawing) cells(r row) []widget.Cell {
 		out[colSince] = widget.T(widget.Age(now.Sub(r.since)), lipgloss.Style{})
 	}
 	if r.hold != nil {
-		out[colBy] = widget.T(widget.Name(r.hold.Who), s.Dim)
+		out[colBy] = widget.T(person(r.hold.Who, d.by), s.Dim)
 		out[colWhy] = widget.T(words.Text(r.hold.Why), s.Dim)
 	}
 	if r.gone != "" {
@@ -104,8 +130,6 @@ func (d *drawing) cells(r row) []widget.Cell {
 	switch {
 	case r.dirty > 0:
 		out[colDiff] = widget.T(g.NeedsYou+" "+strconv.Itoa(r.dirty), s.Warn)
-	case r.v.Facts.Status == "":
-		out[colDiff] = widget.T("?", s.Stale)
 	}
 	out[colAgent] = d.agent(r, now)
 	out[colDrain] = d.progress(r, now)

@@ -9,6 +9,7 @@ package fleetview
 
 import (
 	"fmt"
+	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -32,13 +33,14 @@ type Model struct {
 func New(env feed.Env) Model {
 	d := &drawing{env: env}
 	m := Model{env: env, draw: d}
-	m.table = widget.NewTable(env.Theme, columns(), widget.Rows[row]{
+	m.table = widget.NewTable(env.Theme, columns(wideFrom), widget.Rows[row]{
 		ID:    func(r row) string { return string(r.v.Host.ID) },
 		Cells: d.cells,
 		Match: filterable,
 		Sign:  d.sign,
 		Empty: "no host is listed yet",
 	})
+	m.table.Lead()
 	return m
 }
 
@@ -59,8 +61,16 @@ func (m Model) refresh() {
 			m.draw.needs++
 		}
 	}
+	before := m.Host()
 	m.table.SetRows(all)
+	if now := m.Host(); m.table.Leading() && before != "" && now != before {
+		m.draw.ledAt = m.env.Now()
+	}
 }
+
+// ledFor is how soon after the cursor has gone to another host by itself a key
+// may still be meant for the one before.
+const ledFor = time.Second
 
 // SetFilter shows only the hosts that match.
 func (m Model) SetFilter(f widget.Filter) Model {
@@ -126,6 +136,11 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 		return m, feed.Send(feed.Say{Text: fmt.Sprintf("%s is gone from the list: the cursor is on %s now, press again",
 			widget.Name(fleet.HostID(from).Name()), widget.Name(r.v.Host.ID.Name()))})
 	}
+	if m.env.Now().Sub(m.draw.ledAt) < ledFor {
+		m.draw.ledAt = time.Time{}
+		return m, feed.Send(feed.Say{Text: "the order has just changed: the cursor is on " + widget.Name(r.v.Host.ID.Name()) + " now, press again"})
+	}
+	m.table.Settle()
 	return m, m.act(k, r)
 }
 
@@ -172,6 +187,8 @@ func (m Model) meant(cursor fleet.HostID) (hosts []fleet.HostID, hidden int) {
 // View draws the screen in exactly height lines of exactly width cells.
 func (m Model) View(width, height int) string {
 	m.draw.measure(width)
+	m.table.SetColumns(columns(width))
+	m.table.SetGap(gap(width))
 	head := m.head(width)
 	if height < 6 {
 		head = nil

@@ -42,6 +42,7 @@ func frame() feed.Frame {
 	quiet := view("h-silent", fleet.Holds{}, "")
 	quiet.Unreachable = now.Add(-time.Minute)
 	dirty := view("k-dirty", fleet.Holds{}, "")
+	dirty.Facts = fleet.Read(fleet.Facts{At: now}, "", now, 0)
 	dirty.Findings = []fleet.Finding{{Verdict: fleet.Orphan}}
 	hosts := []fleet.HostView{
 		view("b-needs", held(time.Hour), fleet.Cordoned), view("c-lost", held(time.Hour), fleet.Cordoned), silent,
@@ -123,5 +124,63 @@ func TestFocusIsWhatIsVisible(t *testing.T) {
 	m.View(80, 7) // two lines of head, one of titles
 	if got := m.Focus(); len(got) != 4 || got[0] != "p/b-needs" {
 		t.Errorf("%v", got)
+	}
+}
+
+// Until the facts were read, nothing is said of a difference.
+func TestNoDiffBeforeTheFacts(t *testing.T) {
+	v := view("new", fleet.Holds{}, "")
+	v.Findings = []fleet.Finding{{Verdict: fleet.Ghost}, {Verdict: fleet.Ghost}}
+	if r := makeRow(feed.Frame{}, &v, now); r.dirty != 0 {
+		t.Errorf("%d differences of a host that was not read", r.dirty)
+	}
+	v.Facts = fleet.Read(fleet.Facts{At: now}, "", now, 0)
+	if r := makeRow(feed.Frame{}, &v, now); r.dirty != 2 {
+		t.Errorf("%d differences of two", r.dirty)
+	}
+}
+
+// The cursor begins on the first row, and stays there while rows are sorted
+// anew, until a person has moved it. A key pressed in that moment acts on nothing.
+func TestCursorLeadsUntilItIsMoved(t *testing.T) {
+	at := now
+	e := env(t)
+	e.Now = func() time.Time { return at }
+	f := frame()
+	calm := feed.Frame{At: now, Made: now, Policy: f.Policy, Snapshot: fleet.Snapshot{Hosts: []fleet.HostView{view("l-serving", fleet.Holds{}, "")}}}
+	m := New(e).SetFrame(calm).SetFrame(f)
+	if got := m.Host(); got != "p/b-needs" {
+		t.Errorf("the cursor is on %s, not on the first row", got)
+	}
+	c := tea.KeyPressMsg{Code: 'c', Text: "c"}
+	_, cmd := m.Update(c)
+	if say, ok := cmd().(feed.Say); !ok {
+		t.Errorf("a key in the moment of the change did %v", say)
+	}
+	_, cmd = m.Update(c)
+	if want, ok := cmd().(feed.Want); !ok || want.Host != "p/b-needs" {
+		t.Errorf("pressed again: %v", want)
+	}
+	m, _ = m.Update(tea.KeyPressMsg{Code: 'j', Text: "j"})
+	was := m.Host()
+	at = at.Add(time.Hour)
+	for i := range f.Snapshot.Hosts {
+		f.Snapshot.Hosts[i].Unreachable = now
+	}
+	if m = m.SetFrame(f); m.Host() != was {
+		t.Errorf("the cursor went from %s to %s", was, m.Host())
+	}
+}
+
+// On a narrow screen the name of a person stands before the place.
+func TestNarrowNamesAndReasons(t *testing.T) {
+	if got := person("mira@bastion-2", 5); got != "mira" {
+		t.Error(got)
+	}
+	if got := person("mira@b", 14); got != "mira@b" {
+		t.Error(got)
+	}
+	if w := widget.Widths(columns(80), 80-gutter, gap(80)); w[colWhy] < 12 || w[colAgent] == 0 || w[colDiff] == 0 {
+		t.Errorf("at 80 columns: %v", w)
 	}
 }

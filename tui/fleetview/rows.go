@@ -88,7 +88,8 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 		r.since = r.hold.Since
 	}
 	for _, fi := range v.Findings {
-		if !fi.Verdict.Clean() {
+		// Without the facts there is nothing to compare claims with.
+		if v.Facts.Status == fleet.OK && !fi.Verdict.Clean() {
 			r.dirty++
 		}
 	}

@@ -36,6 +36,7 @@ type Table[R any] struct {
 	cur     int    // place of the cursor in shown; -1 without rows
 	curID   string // identity under the cursor; stays while there are no rows
 	chosen  bool   // whether curID means anything yet
+	lead    bool   // the cursor stays on the first row until a person moves it
 	from    string // identity the cursor was moved off, not by the user
 	marks   map[string]bool
 	top     int // first visible line
@@ -73,6 +74,12 @@ func (t *Table[R]) SetSection(of func(R) string) {
 	t.apply()
 	t.follow(old)
 }
+
+// Lead keeps the cursor on the first row, whichever that is, until it is moved.
+func (t *Table[R]) Lead() { t.lead = true }
+
+// Leading says whether it still is.
+func (t *Table[R]) Leading() bool { return t.lead }
 
 // SetGap changes the cells between two columns.
 func (t *Table[R]) SetGap(n int) { t.gap = max(n, 0) }
@@ -134,7 +141,7 @@ func (t *Table[R]) follow(old func(int) (string, bool)) {
 		t.cur = -1
 		return
 	}
-	if !t.chosen {
+	if !t.chosen || t.lead {
 		t.put(0)
 		return
 	}
@@ -214,14 +221,14 @@ func (t *Table[R]) Selected() (row R, ok bool) {
 func (t *Table[R]) Moved() (from string, moved bool) { return t.from, t.from != "" }
 
 // Settle takes the row under the cursor as chosen.
-func (t *Table[R]) Settle() { t.from = "" }
+func (t *Table[R]) Settle() { t.from, t.lead = "", false }
 
 // Move moves the cursor by n rows, as far as there are any.
 func (t *Table[R]) Move(n int) {
 	if len(t.shown) == 0 {
 		return
 	}
-	t.from = ""
+	t.from, t.lead = "", false
 	t.put(min(max(t.cur+n, 0), len(t.shown)-1))
 }
 
@@ -238,7 +245,7 @@ func (t *Table[R]) Last() { t.Move(len(t.shown)) }
 func (t *Table[R]) Select(id string) bool {
 	for i := range t.shown {
 		if t.id(i) == id {
-			t.from = ""
+			t.from, t.lead = "", false
 			t.put(i)
 			return true
 		}
@@ -253,7 +260,7 @@ func (t *Table[R]) SelectNext(ok func(R) bool) bool {
 	for k := 1; k <= n; k++ {
 		i := (max(t.cur, 0) + k) % n
 		if ok(t.rows[t.shown[i]]) {
-			t.from = ""
+			t.from, t.lead = "", false
 			t.put(i)
 			return true
 		}
@@ -266,6 +273,7 @@ func (t *Table[R]) ToggleMark() {
 	if _, ok := t.Selected(); !ok {
 		return
 	}
+	t.lead = false
 	if t.marks[t.curID] {
 		delete(t.marks, t.curID)
 		return
