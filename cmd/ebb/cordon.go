@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -17,11 +18,15 @@ import (
 func cordonCommand(a *app) *cobra.Command {
 	var reason string
 	var noWait bool
+	var confirm int
 	c := &cobra.Command{
 		Use: "cordon HOST…", Short: "Keep new work away, at plane and host at once, and prove it",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeHosts,
 		RunE: func(cmd *cobra.Command, hosts []string) error {
 			return a.with(cmd.Context(), func(s *station.Station) error {
+				if err := bigShare(cmd.Context(), s, hosts, confirm); err != nil {
+					return err
+				}
 				return a.each(cmd.Context(), s, hosts, func(ctx context.Context, id fleet.HostID) error {
 					return a.cordon(ctx, s, id, reason, !noWait)
 				})
@@ -30,7 +35,36 @@ func cordonCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&reason, "reason", "on a hunch", "why, for everybody who finds the host cordoned")
 	c.Flags().BoolVar(&noWait, "no-wait", false, "return once host and plane have confirmed, without waiting for the proof")
+	c.Flags().IntVar(&confirm, "confirm", 0, "how many hosts, where they are more than a quarter of a pool")
 	return a.outputFlag(c)
+}
+
+// bigShare wants the count of several hosts that are more than a quarter of a
+// pool: a slip of a glob must not take a pool out of service. A plane that can't
+// be read does not keep a cordon from being set.
+func bigShare(ctx context.Context, s *station.Station, names []string, confirmed int) error {
+	if len(names) < 2 || confirmed == len(names) {
+		return nil
+	}
+	all, err := s.Hosts(ctx)
+	if err != nil {
+		return nil
+	}
+	size, share := map[string]int{}, map[string]int{}
+	for _, h := range all {
+		pool := h.ID.Plane() + "/" + h.Pool()
+		size[pool]++
+		if slices.Contains(names, h.ID.Name()) || slices.Contains(names, string(h.ID)) {
+			share[pool]++
+		}
+	}
+	for pool, n := range share {
+		if n > 1 && 4*n > size[pool] {
+			return &engine.Refused{Verb: "cordon", Host: fleet.HostID(names[0] + " …"), Issues: []fleet.Issue{{
+				Detail: fmt.Sprintf("%d of the %d hosts of pool %s are more than a quarter of it: say how many hosts you mean with --confirm %d", n, size[pool], pool, len(names))}}}
+		}
+	}
+	return nil
 }
 
 // each runs a verb for every host, goes on after a failure, and returns them all.

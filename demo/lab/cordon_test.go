@@ -54,7 +54,7 @@ func TestCordon(t *testing.T) {
 		b.settle("c1", ticket.ID)
 	}
 	b.ebb(0, says("prod/c1: cordoned", "prod/c2: cordoned", "the plane's flag is set", "nothing has started since"),
-		"cordon", "c1", "c2", "--reason", "fan noise")
+		"cordon", "c1", "c2", "--confirm", "2", "--reason", "fan noise")
 	for _, host := range []string{"c1", "c2"} {
 		if got := b.flag(host); got != "true ebb:ann fan noise" {
 			t.Errorf("%s in the database: %q", host, got)
