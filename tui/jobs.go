@@ -52,6 +52,7 @@ type (
 		id   int
 		text string
 		err  error
+		all  *batch // what it is a part of; nil where it stands alone
 	}
 	// planMsg is a plan, or why there is none.
 	planMsg struct {
@@ -118,8 +119,57 @@ func (m *Model) start(j job, do func(context.Context) (string, error)) tea.Cmd {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		text, err := do(ctx)
-		return doneMsg{j, id, text, err}
+		return doneMsg{j, id, text, err, nil}
 	}
+}
+
+// batch is one act on several hosts. It is only touched in Update.
+type batch struct {
+	verb       feed.Verb
+	open       int
+	done, bad  []string
+	text, tail string // what the last one said, and what is said once behind all
+}
+
+// part makes a job one of a batch.
+func (b *batch) part(cmd tea.Cmd) tea.Cmd {
+	if cmd == nil {
+		return nil
+	}
+	b.open++
+	return func() tea.Msg {
+		msg := cmd()
+		if d, ok := msg.(doneMsg); ok {
+			d.all = b
+			return d
+		}
+		return msg
+	}
+}
+
+// finished notes how one went, and says in one line how all went: every host by
+// name, those first where it failed.
+func (m *Model) finished(b *batch, d doneMsg) {
+	name := widget.Name(d.job.host.Name())
+	b.open--
+	if d.err != nil {
+		b.bad = append(b.bad, name+" ("+words.Text(d.err.Error())+")")
+	} else {
+		b.done, b.text = append(b.done, name), words.Text(d.text)
+	}
+	if b.open > 0 && len(b.bad) == 0 {
+		m.say(noteInfo, fmt.Sprintf("%s %s: done; %d to go", b.verb, strings.Join(b.done, ", "), b.open))
+		return
+	}
+	kind, text := noteOK, ""
+	if len(b.done) > 0 {
+		text = fmt.Sprintf("%s %s: %s", b.verb, strings.Join(b.done, ", "), b.text)
+	}
+	if len(b.bad) > 0 {
+		kind = noteBad
+		text = strings.TrimSuffix(fmt.Sprintf("%s failed: %s; %s", b.verb, strings.Join(b.bad, ", "), text), "; ")
+	}
+	m.say(kind, text+b.tail)
 }
 
 // done shows how a verb went. A refusal lists every reason, and stays until it
@@ -130,7 +180,16 @@ func (m *Model) done(d doneMsg) tea.Cmd {
 	}
 	if d.err != nil {
 		delete(m.mine, d.job.host)
+		if d.all != nil {
+			cmd := m.failed(d.job, d.err)
+			m.finished(d.all, d)
+			return cmd
+		}
 		return m.failed(d.job, d.err)
+	}
+	if d.all != nil {
+		m.finished(d.all, d)
+		return nil
 	}
 	text := d.job.String() + ": "
 	if d.text == "" {

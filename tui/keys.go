@@ -16,6 +16,9 @@ import (
 // the screen. On a screen that is too small to read, keys do nothing.
 func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	now := m.env.Now()
+	if m.note.kind != noteBad {
+		m.note = note{}
+	}
 	if widget.TooSmall(m.width, m.height) {
 		if k.String() == "ctrl+c" && len(m.frame.Driving) == 0 && !m.terminating() {
 			return tea.Quit
@@ -218,7 +221,7 @@ func (m *Model) quit() tea.Cmd {
 	if len(lines) == 0 {
 		return stop(m)
 	}
-	return m.ask(widget.Question{Title: "quit? this console drives drains", Lines: lines, Act: "quit, and release them", Undoable: true}, stop)
+	return m.ask(widget.Question{Title: "quit, while this console drives drains", Lines: lines, Act: "quit, and release them", Undoable: true}, stop)
 }
 
 func (m *Model) terminating() bool {

@@ -60,7 +60,7 @@ func (m *Model) lineKey(k tea.KeyPressMsg) tea.Cmd {
 func (m *Model) input(title, value string, entered func(*Model, string) tea.Cmd) *line {
 	p := widget.NewPrompt(title+": ", nil, m.env.Theme)
 	p.Offer(value)
-	return &line{prompt: p, entered: entered, gaveUp: func(m *Model) { m.say(noteInfo, "not done: "+title) }}
+	return &line{prompt: p, entered: entered, gaveUp: func(m *Model) { m.say(noteInfo, "not done: nothing was changed") }}
 }
 
 // filterLine narrows the screen while it is typed.

@@ -56,10 +56,20 @@ type place struct {
 	host   fleet.HostID
 }
 
-// note is the last word on what was done. It stays until the next act.
+// note is the last word on what was done. It goes with the next key or after a
+// while; an error stays until the next act.
 type note struct {
 	text string
 	kind noteKind
+	at   time.Time // by this process's clock
+}
+
+// noteFor is how long a word stays that is no error.
+const noteFor = 30 * time.Second
+
+// stands says whether a note is still to be read.
+func (n note) stands(now time.Time) bool {
+	return n.text != "" && (n.kind == noteBad || now.Sub(n.at) < noteFor)
 }
 
 type noteKind int
@@ -301,7 +311,7 @@ func (m *Model) rebuild(name string, dark bool) error {
 	return nil
 }
 
-func (m *Model) say(kind noteKind, text string) { m.note = note{text, kind} }
+func (m *Model) say(kind noteKind, text string) { m.note = note{text, kind, m.env.Now()} }
 
 // view returns the host as the latest frame has it.
 func (m *Model) view(h fleet.HostID) fleet.HostView {

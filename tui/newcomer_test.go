@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -110,4 +111,58 @@ func TestBoardWithoutADrainBeginsOne(t *testing.T) {
 	c.press("d")
 	c.painted()
 	c.shows("drain gpu-044", "deadline")
+}
+
+// The result line goes with the next key or after a while; an error stays.
+func TestResultLineGoes(t *testing.T) {
+	c := open(t, fixture(), 120, 30, nil)
+	c.goHost("gpu-044")
+	c.press("c")
+	c.shows("cordon gpu-044: plane and host are told")
+	c.press("j")
+	c.showsNot("plane and host are told")
+	c.press("c")
+	c.shows("cordon gpu-045: plane and host are told")
+	c.clock = c.clock.Add(31 * time.Second)
+	c.showsNot("plane and host are told")
+	c.v.err = errors.New("the plane said no")
+	c.press("c")
+	c.press("j")
+	c.clock = c.clock.Add(time.Minute)
+	c.shows("the plane said no")
+}
+
+// One act on several hosts names each of them, those too where it failed.
+func TestResultNamesAllHosts(t *testing.T) {
+	c := open(t, fixture(), 160, 30, nil)
+	c.goHost("gpu-050")
+	c.press("space", "space", "c")
+	c.shows("cordon gpu-050, gpu-051: plane and host are told")
+	c.v.err = errors.New("the plane said no")
+	c.press("up", "up", "space", "space", "c")
+	c.shows("cordon failed: gpu-050 (the plane said no), gpu-051 (the plane said no)")
+}
+
+// What was given up is not done, and is not asked again in the result line.
+func TestGivenUpIsNotDone(t *testing.T) {
+	c := open(t, fixture(), 120, 30, nil)
+	c.toBoardRow("web-7")
+	c.press("x", "esc")
+	c.shows("not done: nothing was changed")
+	c.showsNot("extend the deadline by")
+}
+
+// From an empty host the way to its end is named, on the fleet and on the board.
+func TestEmptyNamesTheWayOn(t *testing.T) {
+	f := fixture()
+	s := drain046()
+	s.Phase, s.Issues = drain.Empty, nil
+	f.Drains[gpu046] = s
+	for _, w := range []int{80, 120, 200} {
+		c := open(t, f, w, 30, nil)
+		c.goHost("gpu-046")
+		c.shows("gpu-046 is empty: 4 gate · v verify · t terminate")
+		c.press("enter")
+		c.shows("empty: 4 gate · v verify · t terminate")
+	}
 }

@@ -76,6 +76,7 @@ func (d *choice) key(m *Model, k tea.KeyPressMsg, now time.Time) (bool, tea.Cmd)
 		m.over = nil
 		return true, d.chosen(m, o)
 	case widget.No:
+		m.say(noteInfo, "not done: nothing was changed")
 		return true, nil
 	}
 	return false, nil

@@ -43,7 +43,12 @@ type screen interface {
 	marks() int
 	clearMarks()
 	line() []key.Binding
+	hint() string
 }
+
+// hinter is what a screen is that says what comes next while there is nothing
+// else to say.
+type hinter interface{ Hint() string }
 
 // liner is what a screen is on which not every key works at any time.
 type liner interface{ Line() []key.Binding }
@@ -88,6 +93,14 @@ func (p *pane[M]) line() []key.Binding {
 		return m.Line()
 	}
 	return nil
+}
+
+// hint is what comes next, where the screen knows.
+func (p *pane[M]) hint() string {
+	if m, ok := any(p.m).(hinter); ok {
+		return m.Hint()
+	}
+	return ""
 }
 
 // panes are all screens. Those that take an answer of their own are named.

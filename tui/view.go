@@ -169,8 +169,11 @@ func (m *Model) status(w int, now time.Time) string {
 	s := m.env.Theme.Styles
 	left := ""
 	switch text := plain(m.note.text, m.env.Theme.Glyphs); {
-	case text == "":
+	case !m.note.stands(now):
 		left = s.Warn.Render(plain(m.trouble(), m.env.Theme.Glyphs))
+		if m.trouble() == "" && m.have {
+			left = s.Dim.Render(plain(m.panes.all[m.cur].hint(), m.env.Theme.Glyphs))
+		}
 	case m.note.kind == noteBad:
 		left = s.Warn.Render(text)
 	case m.note.kind == noteOK:

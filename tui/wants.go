@@ -96,11 +96,19 @@ func (m *Model) wantCordon(w feed.Want) tea.Cmd {
 func (m *Model) cordon(w feed.Want) tea.Cmd {
 	verbs := m.opt.Verbs
 	var cmds []tea.Cmd
+	all := &batch{verb: feed.Cordon, tail: hidden(w)}
 	for _, h := range w.Hosts {
-		cmds = append(cmds, m.start(job{verb: feed.Cordon, host: h}, func(ctx context.Context) (string, error) {
+		cmd := m.start(job{verb: feed.Cordon, host: h}, func(ctx context.Context) (string, error) {
 			text, err := verbs.Cordon(ctx, h, w.Text)
-			return text + hidden(w), err
-		}))
+			if len(w.Hosts) == 1 {
+				text += hidden(w)
+			}
+			return text, err
+		})
+		if len(w.Hosts) > 1 {
+			cmd = all.part(cmd)
+		}
+		cmds = append(cmds, cmd)
 	}
 	return tea.Batch(cmds...)
 }

@@ -233,7 +233,7 @@ func (d *drawing) warning() string {
 	case d.state.Phase == drain.Verifying:
 		return s.Dim.Render(fmt.Sprintf("all have left; verified when nothing is in the way: %d to clear (4 gate)", len(d.state.Issues)))
 	case d.state.Phase == drain.Empty:
-		return s.Ok.Render("empty and verified: the gate (4) makes the proof")
+		return s.Ok.Render("empty: " + words.AfterEmpty)
 	}
 	return ""
 }

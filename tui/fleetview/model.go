@@ -15,9 +15,11 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"ebb/fleet"
+	"ebb/themes"
 	"ebb/tui/feed"
 	"ebb/tui/keys"
 	"ebb/tui/widget"
+	"ebb/tui/words"
 )
 
 // Model is the screen.
@@ -114,6 +116,15 @@ func (m Model) ClearMarks() { m.table.ClearMarks() }
 
 // Scope is where its keys have their meaning.
 func (m Model) Scope() keys.Scope { return keys.Fleet }
+
+// Hint says what comes next for the host under the cursor.
+func (m Model) Hint() string {
+	r, ok := m.table.Selected()
+	if !ok || r.role != themes.Empty {
+		return ""
+	}
+	return widget.Name(r.v.Host.ID.Name()) + " is empty: " + words.AfterEmpty
+}
 
 // Update takes a key.
 func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {

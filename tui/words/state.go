@@ -46,6 +46,9 @@ func State(v fleet.HostView, s *drain.State) (role, word string) {
 	return cordonState(v, holds)
 }
 
+// AfterEmpty is the way from an empty host to its end, by the keys of the console.
+const AfterEmpty = "4 gate · v verify · t terminate"
+
 // Terminated says when a host was terminated, and by whom; "" for one that was
 // not. A machine that took its name since, and answers, is another one.
 func Terminated(v fleet.HostView, s *drain.State) string {
