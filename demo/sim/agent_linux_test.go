@@ -174,12 +174,17 @@ func TestAgentIsTheAgent(t *testing.T) {
 		r.start(rt)
 		defer func() { r.stop() }()
 		model := newAgent(b, "m1")
-		var ours, theirs []string // tickets
+		var ours, theirs []string                      // tickets
+		if rapid.IntRange(0, 4).Draw(rt, "held") > 0 { // most of what matters needs a hold
+			if got, want := both(rt, r, model, b, 2, "d1", 1, "m1", &ours, &theirs); got != want {
+				rt.Fatalf("the model says %q, the agent %q", got, want)
+			}
+		}
 		for range rapid.IntRange(1, 25).Draw(rt, "calls") {
-			what := rapid.IntRange(0, 12).Draw(rt, "what")
-			id, epoch := rapid.SampledFrom([]string{"d1", "d1", "d2"}).Draw(rt, "drain"), uint64(rapid.IntRange(0, 3).Draw(rt, "epoch"))
-			machine := rapid.SampledFrom([]string{"m1", "m1", "m1", "m2"}).Draw(rt, "machine")
-			b.pass(time.Duration(rapid.SampledFrom([]int{0, 1, 20, 31, 60}).Draw(rt, "seconds")) * time.Second)
+			what := rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 10, 10, 11, 12}).Draw(rt, "what")
+			id, epoch := rapid.SampledFrom([]string{"d1", "d1", "d1", "d1", "d2"}).Draw(rt, "drain"), rapid.SampledFrom([]uint64{1, 1, 1, 1, 0, 2, 3}).Draw(rt, "epoch")
+			machine := rapid.SampledFrom([]string{"m1", "m1", "m1", "m1", "m1", "m1", "m1", "m2"}).Draw(rt, "machine")
+			b.pass(time.Duration(rapid.SampledFrom([]int{0, 1, 20, 31, 46}).Draw(rt, "seconds")) * time.Second)
 			got, want := both(rt, r, model, b, what, id, epoch, machine, &ours, &theirs)
 			if got != want {
 				rt.Fatalf("call %d: the model says %q, the agent %q", what, got, want)
@@ -236,11 +241,15 @@ func both(t *rapid.T, r *rig, m *agent, b *bench, what int, id string, epoch uin
 }
 
 func bothAct(t *rapid.T, r *rig, m *agent, b *bench, id string, epoch uint64, machine string) (got, want string) {
-	req := wire.ActRequest{ID: rapid.SampledFrom([]string{"a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"}).Draw(t, "act"), Drain: id, Epoch: epoch,
-		Machine: machine, Kind: wire.ActSignal, Key: rapid.SampledFrom([]fleet.Key{wk("w"), wk("w"), wk("w"), wk("v")}).Draw(t, "key"), Runs: []fleet.Run{b.run},
+	name := fmt.Sprintf("a%d", len(m.acts)) // a new one, or one that was used
+	if len(m.acts) > 0 && rapid.IntRange(0, 4).Draw(t, "again") == 0 {
+		name = fmt.Sprintf("a%d", rapid.IntRange(0, len(m.acts)-1).Draw(t, "act"))
+	}
+	req := wire.ActRequest{ID: name, Drain: id, Epoch: epoch,
+		Machine: machine, Kind: wire.ActSignal, Key: rapid.SampledFrom([]fleet.Key{wk("w"), wk("w"), wk("w"), wk("w"), wk("w"), wk("v")}).Draw(t, "key"), Runs: []fleet.Run{b.run},
 		Signal: rapid.SampledFrom([]string{"TERM", "TERM", "KILL"}).Draw(t, "signal"), Grace: time.Duration(rapid.SampledFrom([]int{0, 30}).Draw(t, "grace")) * time.Second}
 	if req.Signal == "KILL" {
-		req.Recorded, req.Named = rapid.SampledFrom([]string{"e1", "e1", ""}).Draw(t, "record"), "plan"
+		req.Recorded, req.Named = rapid.SampledFrom([]string{"e1", "e1", "e1", "e1", ""}).Draw(t, "record"), "plan"
 	}
 	if rapid.IntRange(0, 9).Draw(t, "run") == 0 {
 		req.Runs = []fleet.Run{{Boot: "another", PID: b.run.PID, Start: b.run.Start}}

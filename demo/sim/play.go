@@ -68,6 +68,9 @@ func (w *World) settle() {
 		end = now
 	}
 	bound := end.Sub(w.log.clock()) + 10*time.Minute
+	var tick func() // somebody looks after it, also while nothing else happens
+	tick = func() { w.after(10*time.Second, tick) }
+	tick()
 	patience, tried := time.Now(), time.Now()
 	w.run(time.Now().Add(bound), func() bool {
 		s := w.state
