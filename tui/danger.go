@@ -43,6 +43,10 @@ func (m *Model) wantEscalate(w feed.Want) tea.Cmd {
 		words.Key(it.Key) + ", owner " + words.Name(it.Owner) + ", " + words.Class(it.Class),
 		"run " + words.Name(it.Run.String()),
 	}
+	asked := "asked for; its owner is told first"
+	if !m.frame.Policy.Receivers {
+		asked = "asked for; " + words.NoReceiver
+	}
 	lines = append(lines, escalation(it, m.frame.Policy, m.frame.Clock(m.env.Now()))...)
 	if n := len(it.Runs); n > 1 {
 		lines = append(lines, fmt.Sprintf("%d processes:", n))
@@ -55,7 +59,7 @@ func (m *Model) wantEscalate(w feed.Want) tea.Cmd {
 			if issues := m.escalateIssues(w, s.Drain); len(issues) > 0 {
 				return m.refuse(j, issues...)
 			}
-			return m.askFor(j, []drain.Body{drain.AskEscalate{Key: w.Key, Run: w.Run}}, "asked for; its owner is told first")
+			return m.askFor(j, []drain.Body{drain.AskEscalate{Key: w.Key, Run: w.Run}}, asked)
 		})
 }
 
@@ -69,22 +73,27 @@ func escalation(it drain.Item, p drain.Policy, clock time.Time) []string {
 	told, term := it.NoticeAt, it.TermAt
 	switch {
 	case told.IsZero():
-		told = clock
-		out = append(out, "now: its owner is told")
+		if told = clock; p.Receivers {
+			out = append(out, "now: its owner is told")
+		} else {
+			out = append(out, words.NoReceiver)
+		}
+	case it.Accepted || p.Receivers:
+		out = append(out, "its owner was told at "+words.HMS(told))
 	default:
-		out = append(out, "its owner was told at "+words.HM(told))
+		out = append(out, words.NoReceiver)
 	}
 	if term.Before(told) || term.IsZero() {
 		term = told.Add(p.Notice)
-		out = append(out, "at "+words.HM(term)+": TERM, then its full grace of "+words.Duration(grace))
+		out = append(out, "at "+words.HMS(term)+": TERM, then its full grace of "+words.Duration(grace))
 	} else {
-		out = append(out, "TERM was sent at "+words.HM(term)+", its grace of "+words.Duration(grace)+" runs")
+		out = append(out, "TERM was sent at "+words.HMS(term)+", its grace of "+words.Duration(grace)+" runs")
 	}
 	kill := term.Add(grace)
 	if it.Term2At.After(kill) {
 		kill = it.Term2At
 	}
-	return append(out, "at "+words.HM(kill.Add(p.TermGap))+": KILL, if it is still there. What it has not saved is lost.")
+	return append(out, "at "+words.HMS(kill.Add(p.TermGap))+": KILL, if it is still there. What it has not saved is lost.")
 }
 
 // escalateIssues is whether the workload that was on the screen is still there,
@@ -99,7 +108,7 @@ func (m *Model) escalateIssues(w feed.Want, drainID string) []fleet.Issue {
 	case !here:
 		issues = append(issues, because(words.Key(w.Key)+" is not in the drain"))
 	case !it.Open():
-		issues = append(issues, because(words.Key(w.Key)+" has ended: "+words.End(it.End, it.EndBy)))
+		issues = append(issues, because(words.Key(w.Key)+" has ended: "+words.Ending(it)))
 	case it.Run != w.Run:
 		issues = append(issues, because(words.Key(w.Key)+" is another incarnation now: "+words.Name(it.Run.String())+", not "+words.Name(w.Run.String())))
 	case s.Phase == drain.Stopped:

@@ -2,8 +2,11 @@ package tui
 
 import (
 	"errors"
+	"regexp"
 	"testing"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"ebb/drain"
 	"ebb/fleet"
@@ -165,4 +168,64 @@ func TestEmptyNamesTheWayOn(t *testing.T) {
 		c.press("enter")
 		c.shows("empty: 4 gate · v verify · t terminate")
 	}
+}
+
+// Each key of the board has a sentence, and each letter of a class a meaning.
+func TestHelpOfTheBoardSaysWhatKeysDo(t *testing.T) {
+	c := open(t, fixture(), 160, 44, nil)
+	c.toBoardRow("web-7")
+	c.press("?")
+	c.shows("hold: leave it alone until retry", "keep: it may stay; the gate names it", "ephemeral: let it expire", "unclassified:")
+	m := c.m.env.Keys
+	sentences := m.Help("board")[0].Bindings
+	for i, b := range m.Own("board") {
+		if sentences[i].Help().Key != b.Help().Key || sentences[i].Help().Desc == b.Help().Desc {
+			t.Errorf("%s has no sentence: %s", b.Help().Key, sentences[i].Help().Desc)
+		}
+	}
+	c = open(t, fixture(), 80, 24, nil)
+	c.press("?")
+	c.shows("ephemeral", "unclassified")
+}
+
+// A row that needs somebody names the keys that answer it.
+func TestRowsThatNeedYouNameTheirKeys(t *testing.T) {
+	c := open(t, fixture(), 120, 40, nil)
+	c.toBoardRow("pg-orders")
+	c.shows("r retry · e escalate · K keep", "e escalate · K keep · c class")
+}
+
+// Where no receiver is configured, nobody is said to be told.
+func TestNoReceiver(t *testing.T) {
+	f := fixture()
+	c := open(t, f, 120, 40, nil)
+	c.toBoardRow("pg-orders")
+	c.press("e")
+	c.shows("no receiver: the owner is not told", "KILL, if it is still there")
+	if !regexp.MustCompile(`at 14:\d\d:\d\d: TERM`).MatchString(ansi.Strip(c.m.Screen())) {
+		t.Error("TERM has no time with seconds")
+	}
+	c.showsNot("its owner is told")
+	f.Policy.Receivers = true
+	c = open(t, f, 120, 40, nil)
+	c.toBoardRow("pg-orders")
+	c.press("e")
+	c.shows("now: its owner is told")
+	c.showsNot("no receiver")
+}
+
+// What has ended is not judged by what is found now.
+func TestDetailsOfWhatHasEnded(t *testing.T) {
+	f := fixture()
+	s := drain041()
+	it := s.Items[wl("container", "web-6")]
+	it.Verdict, it.Target, it.FlippedAt = fleet.Orphan, "prod/gpu-044", ago(time.Minute)
+	s.Items[it.Key] = it
+	f.Drains[gpu041] = s
+	c := open(t, f, 120, 40, nil)
+	c.toBoardRow("web-6")
+	c.shows("moved to gpu-044")
+	c.press("enter")
+	c.shows("web-6", "moved to gpu-044")
+	c.showsNot("orphan", "may die")
 }

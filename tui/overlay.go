@@ -2,14 +2,18 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"ebb/fleet"
 	"ebb/themes"
 	"ebb/tui/keys"
 	"ebb/tui/widget"
+	"ebb/tui/words"
 )
 
 // overlay takes all keys while it is on top.
@@ -177,7 +181,26 @@ func newHelp(m keys.Map, scope keys.Scope) *help {
 	for _, g := range m.Help(scope) {
 		h.groups = append(h.groups, widget.HelpGroup{Title: g.Title, Bindings: g.Bindings})
 	}
+	switch scope {
+	case keys.Board:
+		h.groups = slices.Insert(h.groups, 1, legend(true))
+	case keys.Fleet:
+		h.groups = slices.Insert(h.groups, 1, legend(false))
+	}
 	return h
+}
+
+// legend says what the letters of the classes mean, and how each leaves.
+func legend(leaves bool) widget.HelpGroup {
+	g := widget.HelpGroup{Title: "classes"}
+	for _, c := range fleet.Classes {
+		l, text := words.Letter(c), words.Class(c)
+		if leaves {
+			text += ": " + words.Strategy(c)
+		}
+		g.Bindings = append(g.Bindings, key.NewBinding(key.WithKeys(l), key.WithHelp(l, text)))
+	}
+	return g
 }
 
 func (h *help) open(*widget.Guard, time.Time) tea.Cmd { return nil }

@@ -30,6 +30,7 @@ type drawing struct {
 	now    time.Time // this process's clock, at this view
 	clock  time.Time // the journal's
 	narrow bool
+	room   int // for what a row says, where nothing is due
 }
 
 func columns(narrow bool) []widget.Column {
@@ -127,11 +128,31 @@ func (d *drawing) doing(l line) (string, words.Due) {
 		}
 		return text, words.Due{}
 	}
-	text := words.Doing(l.it, d.narrow)
+	text := words.Doing(l.it, d.frame.Policy, d.narrow)
 	if l.it.Late && l.it.Open() {
 		text = "arrived late; " + text
 	}
+	if own := keysFor(l); own != "" {
+		if lipgloss.Width(text+own) > d.room { // the keys are worth more than the whole sentence
+			text = words.Doing(l.it, d.frame.Policy, true)
+		}
+		if room := d.room - lipgloss.Width(own); d.room > 0 && room > 12 && lipgloss.Width(text) > room {
+			text = widget.Fit(text, room)
+		}
+		text += own
+	}
 	return text, words.DueOf(l.it, *d.state, d.frame.Policy, d.clock)
+}
+
+// keysFor names the keys that answer a workload that needs somebody.
+func keysFor(l line) string {
+	switch {
+	case l.kind != item || !l.it.Open() || !l.needsYou():
+		return ""
+	case l.it.Held:
+		return "   r retry · e escalate · K keep"
+	}
+	return "   e escalate · K keep · c class"
 }
 
 func (d *drawing) doingStyle(l line) lipgloss.Style {

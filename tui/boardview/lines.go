@@ -141,7 +141,7 @@ func (d *drawing) filterable(l line) widget.Filterable {
 		state = string(l.it.End)
 	}
 	return widget.Filterable{
-		Text:   strings.Join([]string{l.label, l.it.Key.String(), l.it.Owner, l.issue.Detail, words.Doing(l.it, false)}, " "),
+		Text:   strings.Join([]string{l.label, l.it.Key.String(), l.it.Owner, l.issue.Detail, words.Doing(l.it, d.frame.Policy, false)}, " "),
 		Fields: map[string]string{"class": words.Class(l.it.Class), "owner": l.it.Owner, "kind": l.it.Key.Kind, "state": state},
 	}
 }
@@ -163,13 +163,17 @@ func (d *drawing) details(l line) feed.Show {
 	add("owner", words.Text(it.Owner))
 	add("class", words.Class(it.Class)+" by "+words.Text(cmp.Or(it.Rule, "no rule")))
 	add("leaves by", words.Strategy(it.Class))
-	add("verdict", words.Verdict(it.Verdict))
+	if it.Open() { // of what has ended, what is found now says nothing
+		add("verdict", words.Verdict(it.Verdict))
+	}
 	if l.kind == item {
-		add("doing", words.Doing(it, false))
-		if r := words.Reason(it.Reason); r != words.Doing(it, false) {
+		add("doing", words.Doing(it, d.frame.Policy, false))
+		if r := words.Reason(it.Reason); it.Open() && r != words.Doing(it, d.frame.Policy, false) {
 			add("because", r)
 		}
-		add("step", words.Step(it.Step))
+		if it.Open() {
+			add("step", words.Step(it.Step))
+		}
 	}
 	add("target", string(it.Target))
 	add("expires", words.HMS(it.Expires))
@@ -180,7 +184,7 @@ func (d *drawing) details(l line) feed.Show {
 	add("TERM", words.HMS(it.TermAt))
 	add("TERM again", words.HMS(it.Term2At))
 	add("KILL", words.HMS(it.KillAt))
-	if l.kind == item {
+	if l.kind == item && it.Open() {
 		add("may die", map[bool]string{true: "yes, the plan named it", false: "no, unless it is escalated by name"}[it.MayDie])
 	}
 	add("escalated", words.Text(it.Escalated))

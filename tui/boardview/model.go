@@ -288,6 +288,10 @@ func (m Model) View(width, height int) string {
 
 // layout changes columns and headings where the width asks for it.
 func (m Model) layout(width int) {
+	m.d.room = 0 // side by side there is never room for all
+	if w := widget.Widths(columns(width < sectionsFrom), width-4, 2); width < sideBySide {
+		m.d.room = width - 4 - w[0] - w[1] - 4
+	}
 	if narrow := width < sectionsFrom; narrow != m.d.narrow {
 		m.d.narrow = narrow
 		m.table.SetColumns(columns(narrow))

@@ -266,17 +266,20 @@ func (m Model) ofDrain(v *fleet.HostView, s drain.State, clock time.Time) []row 
 		it := s.Items[k]
 		switch {
 		case it.End == drain.Lost:
-			add("lost/"+k.String(), words.Key(k)+" "+words.Doing(it, false))
+			add("lost/"+k.String(), words.Key(k)+" "+words.Doing(it, m.frame.Policy, false))
 		case it.Open() && drain.NeedsPerson(it.Reason.Code):
 			name := words.Key(k)
 			if it.Owner != "" {
 				name += " of " + words.Name(it.Owner)
 			}
-			add(k.String(), name+": "+words.Doing(it, false))
+			add(k.String(), name+": "+words.Doing(it, m.frame.Policy, false))
 		}
 		if it.Open() && !it.NoticeAt.IsZero() {
 			due := words.DueOf(it, s, m.frame.Policy, clock)
 			text := words.Key(k) + " told " + words.HM(it.NoticeAt)
+			if !it.Accepted && !m.frame.Policy.Receivers {
+				text = words.Key(k) + ": " + words.NoReceiver
+			}
 			if !due.IsZero() {
 				text += ", " + due.What + " " + words.HM(due.At)
 			}

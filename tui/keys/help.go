@@ -80,9 +80,47 @@ func (m Map) Help(s Scope) []Group {
 		{"screens", slices.Clone(g.Screen[:])},
 	}
 	if own := m.Own(s); s != Global && len(own) > 0 {
+		if s == Board {
+			own = m.sentences()
+		}
 		groups = append([]Group{{string(s), own}}, groups...)
 	}
 	return groups
+}
+
+// sentences are the keys of the board with what each means for a workload, where
+// one word on the line at the foot says too little.
+func (m Map) sentences() []key.Binding {
+	k := m.Board
+	say := map[string]string{}
+	for _, s := range []struct {
+		b    key.Binding
+		text string
+	}{
+		{k.Escalate, "escalate: end this one, its name typed: notice, TERM, grace, KILL"},
+		{k.MoreTime, "more time: its grace, or its move, may take longer"},
+		{k.Class, "class: say how it leaves (the letters below)"},
+		{k.Hold, "hold: leave it alone until retry"},
+		{k.Keep, "keep: it may stay; the gate names it"},
+		{k.Retry, "retry: take it up again, held or failed"},
+		{k.Extend, "extend: move the deadline of the whole drain"},
+		{k.Stop, "stop: the drain ends here; both holds stay"},
+		{k.Drain, "drain: begin one, or take up what nobody drives"},
+		{k.NextNeedsYou, "go to the next that needs you"},
+		{k.Diff, "diff: what is claimed against what runs"},
+		{k.Details, "details: all that is known of it"},
+		{k.PrevClass, "the class before"},
+		{k.NextClass, "the class after"},
+	} {
+		say[s.b.Help().Key] = s.text
+	}
+	out := m.Own(Board)
+	for i, b := range out {
+		if text, ok := say[b.Help().Key]; ok {
+			out[i] = key.NewBinding(key.WithKeys(b.Keys()...), key.WithHelp(b.Help().Key, text))
+		}
+	}
+	return out
 }
 
 // Collisions describes each key that would mean two things in one scope.

@@ -5,37 +5,37 @@ import (
 )
 
 // Doing says what one workload of a drain is doing or waits for; with brief in
-// few words.
-func Doing(it drain.Item, brief bool) string {
+// few words. The policy says whether there is anybody who can tell its owner.
+func Doing(it drain.Item, p drain.Policy, brief bool) string {
 	switch {
 	case !it.Open():
-		return join(" ", End(it.End, it.EndBy), HM(it.EndAt))
+		return join(" ", Ending(it), HM(it.EndAt))
 	case it.Held || it.Keep || drain.NeedsPerson(it.Reason.Code):
 		return said(it, brief)
 	case !it.KillAt.IsZero():
-		return "KILL sent " + HM(it.KillAt)
+		return "KILL sent " + HMS(it.KillAt)
 	case !it.TermAt.IsZero() && !it.TermAt.Before(it.NoticeAt):
-		return terms(it, brief)
+		return terms(it, p, brief)
 	case !it.NoticeAt.IsZero() && !brief:
-		return "owner told " + HM(it.NoticeAt) + unheard(it)
+		return told(it, p)
 	}
 	return said(it, brief)
 }
 
 // terms says what has been sent and told, and when.
-func terms(it drain.Item, brief bool) string {
+func terms(it drain.Item, p drain.Policy, brief bool) string {
 	text := "TERM " + HM(it.TermAt)
 	switch {
 	case it.Term2At.After(it.TermAt):
 		text += " and " + HM(it.Term2At)
 	case !brief:
-		text = "TERM sent " + HM(it.TermAt)
+		text = "TERM sent " + HMS(it.TermAt)
 	}
 	if brief {
 		return text
 	}
 	if !it.NoticeAt.IsZero() {
-		text += ", owner told " + HM(it.NoticeAt) + unheard(it)
+		text += ", " + told(it, p)
 	}
 	if it.Reason.Code == drain.WaitFailed || it.Reason.Code == drain.WaitNoReceiver {
 		text += "; " + Reason(it.Reason)
@@ -43,11 +43,34 @@ func terms(it drain.Item, brief bool) string {
 	return text
 }
 
-func unheard(it drain.Item) string {
-	if it.Accepted {
-		return ""
+// told says whether the owner of a workload was told.
+func told(it drain.Item, p drain.Policy) string {
+	switch {
+	case it.Accepted:
+		return "owner told " + HM(it.NoticeAt)
+	case !p.Receivers:
+		return NoReceiver
 	}
-	return ", not taken"
+	return "owner told " + HM(it.NoticeAt) + ", not taken"
+}
+
+// NoReceiver is what there is to say of a notice where none can be delivered.
+const NoReceiver = "no receiver: the owner is not told"
+
+// Ending says how a workload left the host, from all that was done to it.
+func Ending(it drain.Item) string {
+	if it.End != drain.LeftHost || it.EndBy != "lever" {
+		return End(it.End, it.EndBy)
+	}
+	switch {
+	case it.Replaced() && it.Target != "":
+		return "moved to " + Host(it.Target)
+	case !it.KillAt.IsZero():
+		return "ended by KILL"
+	case !it.TermAt.IsZero():
+		return "ended on TERM"
+	}
+	return End(it.End, it.EndBy)
 }
 
 // said is the reason on record, or the step where there is none.

@@ -185,6 +185,9 @@ func ComingText(d Due) string {
 	case "lost":
 		return HM(d.At) + " " + name + " counts as lost"
 	}
+	if d.What == "TERM" || d.What == "KILL" {
+		return HMS(d.At) + " " + d.What + " " + name
+	}
 	return HM(d.At) + " " + d.What + " " + name
 }
 

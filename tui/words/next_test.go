@@ -112,7 +112,7 @@ func TestComing(t *testing.T) {
 	for _, d := range Coming(s, p, min5(26)) {
 		got = append(got, ComingText(d))
 	}
-	want := []string{"14:29 88213 expires", "14:31 KILL etl-legacy", "15:00 deadline"}
+	want := []string{"14:29 88213 expires", "14:31:30 KILL etl-legacy", "15:00 deadline"}
 	if len(got) != len(want) {
 		t.Fatal(got)
 	}
@@ -123,5 +123,26 @@ func TestComing(t *testing.T) {
 	}
 	if at := Expected(s, p, min5(26)); !at.Equal(min5(31).Add(30 * time.Second)) {
 		t.Errorf("expected %v", at)
+	}
+}
+
+// What a lever of ours ended says how: it went elsewhere, or a signal ended it.
+func TestEnding(t *testing.T) {
+	at := time.Date(2026, 11, 29, 14, 0, 0, 0, time.UTC)
+	left := func(change func(*drain.Item)) drain.Item {
+		it := drain.Item{End: drain.LeftHost, EndBy: "lever", EndAt: at}
+		change(&it)
+		return it
+	}
+	for want, it := range map[string]drain.Item{
+		"moved to gpu-044":            left(func(i *drain.Item) { i.Target, i.FlippedAt, i.TermAt = "p/gpu-044", at, at }),
+		"ended by KILL":               left(func(i *drain.Item) { i.TermAt, i.KillAt = at, at }),
+		"ended on TERM":               left(func(i *drain.Item) { i.TermAt = at }),
+		"left: stopped by this drain": left(func(*drain.Item) {}),
+		"left: it expired":            left(func(i *drain.Item) { i.EndBy, i.TermAt = "ttl", at }),
+	} {
+		if got := Ending(it); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
