@@ -1,0 +1,92 @@
+package drain
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"ebb/fleet"
+)
+
+// A notice that its driver did not come to send tells nobody: no TERM follows
+// until one has been sent.
+func TestAnUnsentNoticeIsSentAgain(t *testing.T) {
+	w := newWorld(t)
+	w.add("a", fleet.Stuck, stubborn)
+	w.answer = func(a Act) (Result, string) {
+		if a.Step == StepNotice {
+			return NotDone, "driver_ended"
+		}
+		return Done, ""
+	}
+	w.start(45 * time.Minute)
+	for range 120 {
+		w.tick(5 * time.Second)
+	}
+	notices := 0
+	for _, d := range w.did {
+		if d.act.Step == StepTerm {
+			t.Fatalf("TERM without a notice\n%s", w.dump())
+		}
+		if d.act.Step == StepNotice {
+			notices++
+		}
+	}
+	if notices < 2 {
+		t.Fatalf("%d notices were tried", notices)
+	}
+}
+
+// Nothing is done on a host whose cordon has not taken, not even to what a person
+// names after the deadline.
+func TestNothingIsEscalatedBeforeTheCordonHasTaken(t *testing.T) {
+	w := newWorld(t)
+	w.add("a", fleet.Stuck)
+	w.answer = func(a Act) (Result, string) {
+		if a.Kind == ActCordon {
+			return FailedAct, "the plane is away"
+		}
+		return Done, ""
+	}
+	w.start(2 * time.Minute)
+	w.holds = fleet.Holds{Cordon: &fleet.Hold{Kind: fleet.CordonHold}, Drain: &fleet.Hold{Kind: fleet.DrainHold, Drain: "d1"}}
+	w.cordon = fleet.HostOnly
+	w.until(3*time.Minute, "deadline", w.phase(DeadlineReached))
+	w.ask(AskEscalate{Key: wk("a")})
+	for range 60 {
+		w.tick(5 * time.Second)
+	}
+	if slices.ContainsFunc(w.did, func(d done) bool { return d.act.Kind != ActCordon }) || w.s.Waiting.Code != WaitCordon {
+		t.Fatalf("waiting for %v\n%s", w.s.Waiting, w.dump())
+	}
+}
+
+// A host is empty by a second reading; the same one again is none.
+func TestTheSameReadingAgainIsNoSecondOne(t *testing.T) {
+	w := newWorld(t)
+	w.start(45 * time.Minute)
+	for range 600 {
+		if w.tick(100 * time.Millisecond); w.s.Phase == Draining {
+			break
+		}
+	}
+	v := w.view()
+	s := w.s
+	s.Open = nil // the answer to the cordon is in
+	for _, b := range Next(s, v, w.p, w.now).Events {
+		if e, err := NewEvent(source, "x", "d1", w.epoch, Actor{}, b); err == nil {
+			e.At, e.Num = w.now, s.Num+1
+			s, _ = Apply(s, e)
+		}
+	}
+	empties := func(at time.Time) bool {
+		v.Source.Facts.Value.At = at
+		return slices.ContainsFunc(Next(s, v, w.p, w.now.Add(time.Second)).Events, func(b Body) bool {
+			p, is := b.(DrivePhase)
+			return is && p.Phase == Empty
+		})
+	}
+	if s.Phase != Verifying || empties(s.Seen) || !empties(s.Seen.Add(time.Second)) {
+		t.Fatalf("phase %s, empty by the same reading %v, by a later one %v", s.Phase, empties(s.Seen), empties(s.Seen.Add(time.Second)))
+	}
+}
