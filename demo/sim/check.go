@@ -96,6 +96,7 @@ func (w *World) saw(ev drain.Event) {
 	next, err := drain.Apply(before, ev)
 	w.state = next
 	body, _ := ev.Decode()
+	w.tally[string(ev.Kind)]++
 	if ev.Kind.IsDrive() {
 		l := w.leases[ev.Drain]
 		w.must(ev.Epoch == l.Epoch && l.Until.After(w.log.clock()), "%s of epoch %d, while the lease is of epoch %d until %v", ev.Kind, ev.Epoch, l.Epoch, l.Until)
@@ -120,6 +121,7 @@ func (w *World) saw(ev drain.Event) {
 		w.must(w.intents[b.Act.ID] == 0, "act %s is begun twice", b.Act.ID)
 		w.intents[b.Act.ID]++
 	case drain.DrivePhase:
+		w.tally["phase "+string(b.Phase)]++
 		if b.Phase == drain.Draining && before.Phase == drain.Cordoning {
 			w.proved = true
 			holds := w.hosts[source].durable()

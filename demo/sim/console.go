@@ -86,6 +86,7 @@ func (c *console) living(fn func()) {
 			if !ours || x.c != c {
 				panic(p)
 			}
+			c.w.tally["crash in a call"]++
 			c.live()
 		}
 	}()

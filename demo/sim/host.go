@@ -132,6 +132,7 @@ func (h *host) Owner(run fleet.Run) (fleet.Key, time.Duration, bool) {
 func (h *host) Signal(r wire.ActRequest, run fleet.Run) {
 	h.w.checkSignal(h, r, run)
 	h.lastAct = time.Now()
+	h.w.tally[r.Signal]++
 	for k, p := range h.procs {
 		if p.run != run {
 			continue
@@ -185,6 +186,7 @@ func (h *host) add(id string, class fleet.Class, change ...func(*proc)) *proc {
 func (h *host) die(k fleet.Key, cause string) {
 	p := h.procs[k]
 	delete(h.procs, k)
+	h.w.tally["ended by "+cause]++
 	h.deaths[k] = append(h.deaths[k], death{p.run, time.Now(), cause})
 	if p.copy {
 		return

@@ -21,6 +21,7 @@ type Result struct {
 	Bad   string // what happened that must never happen; empty where nothing did
 	Phase drain.Phase
 	Steps int
+	Tally map[string]int // how often what happened
 	log   *Log
 }
 
@@ -38,7 +39,7 @@ func Play(o Options) Result {
 	if o.Live && w.bad == "" {
 		w.settle()
 	}
-	return Result{Bad: w.bad, Phase: w.state.Phase, Steps: w.steps, log: w.log}
+	return Result{Bad: w.bad, Phase: w.state.Phase, Steps: w.steps, Tally: w.tally, log: w.log}
 }
 
 // settle ends all faults. Somebody is there who lets the drain go on whenever it

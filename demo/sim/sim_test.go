@@ -37,11 +37,14 @@ func TestHistories(t *testing.T) {
 	for range fresh {
 		seeds = append(seeds, rand.Uint64()>>16)
 	}
-	ends, steps, bad := map[string]int{}, 0, 0
+	ends, tally, steps, bad := map[string]int{}, map[string]int{}, 0, 0
 	for _, s := range seeds {
 		o := Options{Seed: s, Live: s%2 == 0}
 		r := play(t, o)
 		steps += r.Steps
+		for what, n := range r.Tally {
+			tally[what] += n
+		}
 		ends[string(r.Phase)]++
 		if r.Bad != "" {
 			t.Errorf("seed %d (make sim SEED=%d): %s", s, s, r.Bad)
@@ -50,7 +53,16 @@ func TestHistories(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d histories, %d steps, phases %v", len(seeds), steps, ends)
+	t.Logf("%d histories, %d steps, phases %v\n%v", len(seeds), steps, ends, tally)
+	if len(seeds) < 100 {
+		return
+	}
+	for _, what := range []string{"TERM", "KILL", "drive.took", "drive.record", "phase empty", "phase deadline", "rec.undrain", "rec.uncordon", "ask.escalate",
+		"ended by crash", "ended by reboot", "ended by ttl", "do restore", "undo restore", "do promote", "do remove", "crash in a call"} {
+		if tally[what] == 0 {
+			t.Errorf("in %d histories never: %s", len(seeds), what)
+		}
+	}
 }
 
 // TestSameSeedSameJournal plays some histories twice.

@@ -110,6 +110,7 @@ func (w *World) land() {
 func (w *World) effect(a drain.Act) {
 	h := w.hosts[source]
 	s, p := w.site(a.Key), h.procs[a.Key]
+	w.tally[string(a.Op)+" "+string(a.Step)]++
 	if a.Op == drain.OpUndo {
 		w.undo(a, s, p)
 		return

@@ -56,6 +56,7 @@ type World struct {
 	flag    bool
 	proved  bool
 	steps   int
+	tally   map[string]int // what happened, so that it is seen that it does
 }
 
 // event is something that happens at a time.
@@ -79,7 +80,8 @@ func newWorld(seed uint64) *World {
 	w := &World{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), began: time.Now(), faults: true, policy: policy(), hosts: map[fleet.HostID]*host{},
 		order0: []fleet.HostID{source, "prod/t1", "prod/t2"}, cuts: map[string]time.Time{}, sites: map[fleet.Key]*site{}, efforts: map[string]*effort{},
 		draws: map[string]uint64{}, leases: map[string]drain.Lease{}, notices: map[fleet.Run]time.Time{}, heard: map[fleet.Run]time.Time{}, named: map[fleet.Run]bool{},
-		mayDie: map[fleet.Key]bool{}, records: map[string]drain.DriveRecord{}, intents: map[string]int{}}
+		mayDie: map[fleet.Key]bool{}, records: map[string]drain.DriveRecord{}, intents: map[string]int{},
+		tally: map[string]int{}}
 	w.policy.Receivers = w.rng.IntN(2) == 0
 	uuid.SetRand(words{rand.New(rand.NewPCG(seed, 2))})
 	skew := func() time.Duration { return []time.Duration{0, 0, time.Hour, -time.Hour}[w.rng.IntN(4)] }
