@@ -86,7 +86,7 @@ func Act(a drain.Act) string {
 	case drain.ActCordon:
 		return "set both holds at plane and host"
 	case drain.ActNotice:
-		return join("; TERM at ", "tell the owner of "+Key(a.Key), HM(a.At))
+		return join("; TERM at ", "tell the owner of "+Key(a.Key), HMS(a.At))
 	case drain.ActSignal:
 		return join(", named by ", "send "+Name(a.Signal)+" to "+Key(a.Key), nameOf(a.Named))
 	case drain.ActExec:

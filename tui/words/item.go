@@ -11,7 +11,7 @@ func Doing(it drain.Item, p drain.Policy, brief bool) string {
 	case !it.Open():
 		return join(" ", Ending(it), HM(it.EndAt))
 	case it.Held || it.Keep || drain.NeedsPerson(it.Reason.Code):
-		return said(it, brief)
+		return said(it, p, brief)
 	case !it.KillAt.IsZero():
 		return "KILL sent " + HMS(it.KillAt)
 	case !it.TermAt.IsZero() && !it.TermAt.Before(it.NoticeAt):
@@ -19,7 +19,7 @@ func Doing(it drain.Item, p drain.Policy, brief bool) string {
 	case !it.NoticeAt.IsZero() && !brief:
 		return told(it, p)
 	}
-	return said(it, brief)
+	return said(it, p, brief)
 }
 
 // terms says what has been sent and told, and when.
@@ -74,10 +74,13 @@ func Ending(it drain.Item) string {
 }
 
 // said is the reason on record, or the step where there is none.
-func said(it drain.Item, brief bool) string {
+func said(it drain.Item, p drain.Policy, brief bool) string {
 	text := Reason(it.Reason)
 	if brief {
 		text = Brief(it.Reason)
+	}
+	if it.Reason.Code == drain.WaitNotice && !p.Receivers {
+		text = NoReceiver
 	}
 	if text == "" {
 		text = Step(it.Step)

@@ -66,11 +66,11 @@ func waitsForItself(r fleet.Reason) (string, bool) {
 	case drain.WaitFlip:
 		return join(" to ", "moving its claim", nameOf(a("target"))), true
 	case drain.WaitNotice:
-		return join("; TERM at ", "its owner is told", When(a("term"))), true
+		return join("; TERM at ", "its notice runs", WhenS(a("term"))), true
 	case drain.WaitGrace:
-		return join(" until ", "TERM sent, its grace runs", When(a("until"))), true
+		return join(" until ", "TERM sent, its grace runs", WhenS(a("until"))), true
 	case drain.WaitTermGap:
-		return join(" at ", "second TERM sent, KILL", When(a("until"))), true
+		return join(" at ", "second TERM sent, KILL", WhenS(a("until"))), true
 	case drain.WaitKill:
 		return "KILL is being sent", true
 	case drain.WaitMissing:
@@ -151,7 +151,7 @@ func waitsForHost(r fleet.Reason) (string, bool) {
 	case drain.WaitHold:
 		return "its " + Name(a("what")) + " hold was lifted: nothing is done until it is back", true
 	case drain.WaitSurvived:
-		return join(" since ", "KILL was sent and it is still there", When(a("since"))), true
+		return join(" since ", "KILL was sent and it is still there", WhenS(a("since"))), true
 	case drain.WaitArrived:
 		return "arrived in the moment of the deadline", true
 	case drain.WaitNewer:

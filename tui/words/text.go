@@ -115,6 +115,15 @@ func When(stamp string) string {
 	return HM(t)
 }
 
+// WhenS is When with seconds, for what can't be taken back.
+func WhenS(stamp string) string {
+	t, err := time.Parse(time.RFC3339, stamp)
+	if err != nil {
+		return Text(stamp)
+	}
+	return HMS(t)
+}
+
 // Duration is a duration as people write it: "45m", "1h5m", "30s".
 func Duration(d time.Duration) string {
 	s := d.Round(time.Second).String()
