@@ -91,7 +91,7 @@ func readClock(ctx context.Context, plane Plane) planeClock {
 	}
 	// The answer was made a moment ago: that makes its clock seem to be behind, and
 	// a flag younger than it is.
-	return planeClock{ahead: now.Sub(time.Now()), known: true}
+	return planeClock{ahead: time.Until(now), known: true}
 }
 
 func (c planeClock) now() time.Time {
