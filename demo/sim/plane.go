@@ -20,7 +20,6 @@ type plane struct {
 	claims map[fleet.Key][]version
 	keys   []fleet.Key
 	flags  map[fleet.HostID]fleet.Flag
-	away   time.Time
 	flap   time.Time // until when a claim comes and goes with each reading
 	reads  int
 	skew   time.Duration
