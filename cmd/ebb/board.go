@@ -85,7 +85,7 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 	for _, k := range boardOrder(st) {
 		it := st.Items[k]
 		if !it.Open() {
-			t.add(mark(it), it.Class.String(), k.String(), orDot(it.Owner), string(it.End), "by "+it.EndBy, it.EndAt.Local().Format("15:04:05"))
+			t.add(mark(it), it.Class.String(), k.String(), orDot(it.Owner), string(it.End), words.Ending(it), it.EndAt.Local().Format("15:04:05"))
 			continue
 		}
 		next := "·"
