@@ -32,7 +32,8 @@ func (s *Station) Doctor(ctx context.Context) []Checkup {
 	for _, name := range slices.Sorted(maps.Keys(s.planes)) {
 		out = append(out, s.checkPlane(ctx, name, s.planes[name]))
 	}
-	out = append(out, s.checkTerminator(), s.checkNotices())
+	out = append(out, s.checkTerminator(), s.checkNotices(), s.checkOperators())
+	out = append(out, s.checkLevers()...)
 	if n := s.spool.waiting(); n > 0 {
 		out = append(out, Checkup{What: "spool", Result: "warn", Detail: fmt.Sprintf("%d records in %s are not journaled yet", n, s.spool.path),
 			Do: "they are appended as soon as the journal takes them; records of another journal wait for it"})
