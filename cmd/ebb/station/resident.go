@@ -183,7 +183,7 @@ func wantsDriver(st drain.State) bool {
 	if st.Drain == "" || st.Undone {
 		return false
 	}
-	if !st.Phase.Ended() {
+	if !st.Phase.Ended() || st.Unsettled() {
 		return true
 	}
 	if st.Phase != drain.DeadlineReached {
