@@ -64,7 +64,7 @@ var mutants = []mutant{
 	{"one copy: order of undoing", "drain/move.go", "for _, s := range slices.Backward(m.Steps) {", "for _, s := range m.Steps {", seeds("1", "150")},
 	{"deadline names all", "drain/closing.go", "\t\tif !it.Open() {\n\t\t\tcontinue\n\t\t}\n\t\treason := it.Reason", "\t\tif !it.Open() || it.Late {\n\t\t\tcontinue\n\t\t}\n\t\treason := it.Reason", seeds("1", "150")},
 	{"cordon before acts", "drain/next.go", "case !d.s.Proved:", "case d.s.Drain == \"\":", []string{"./drain"}},
-	{"hold: lifted by no driver", "drain/engine/hold.go", "if _, err := agent.SetHold(ctx, want, facts.Machine); err != nil {", "if _, err := agent.LiftHold(ctx, Lift{Kind: fleet.DrainHold, Drain: want.Drain, Epoch: want.Epoch, Machine: facts.Machine}); err != nil {", seeds("1", "30")},
+	{"hold: lifted by no driver", "drain/engine/hold.go", "if _, err := agent.SetHold(ctx, want, facts.Machine); err != nil {", "if facts.Holds.Drain != nil {\n\t\t_, err = agent.LiftHold(ctx, Lift{Kind: fleet.DrainHold, Drain: want.Drain, Epoch: want.Epoch, Machine: facts.Machine})\n\t\treturn err\n\t}\n\tif _, err := agent.SetHold(ctx, want, facts.Machine); err != nil {", seeds("1", "30")},
 }
 
 func main() {
