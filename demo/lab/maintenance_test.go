@@ -34,7 +34,7 @@ func TestMaintenance(t *testing.T) {
 	loop := b.leak("m1")
 	b.seen("m1", fleet.Key{Kind: "job", ID: "batch"}, fleet.Key{Kind: "service", ID: "web"}, fleet.Key{Kind: "box", ID: "stuck"})
 
-	b.ebb(0, says("prod/m1: cordoned", "prod/m3: cordoned"), "cordon", "m1", "m3", "--reason", "new kernel")
+	b.ebb(0, says("prod/m1: cordoned", "prod/m3: cordoned"), "cordon", "m1", "m3", "--confirm", "2", "--reason", "new kernel")
 	plan := b.ebb(0, says("let it expire", "start elsewhere, flip, stop", "a person decides",
 		"may be killed, after notice, TERM and the full grace: "), "plan", "m1", "--deadline", "10m")
 	if line := lineWith(plan, "service/web"); !strings.Contains(line, "m2") || strings.Contains(line, "m3") {

@@ -335,8 +335,8 @@ func TestFencedByAgent(t *testing.T) {
 		if !errors.Is(err, drain.ErrLeaseLost) {
 			t.Fatalf("got %v", err)
 		}
-		if len(b.ran) > 0 {
-			t.Errorf("acts %v", b.ran)
+		if len(b.acted()) > 0 {
+			t.Errorf("acts %v", b.acted())
 		}
 		w.held()
 	})

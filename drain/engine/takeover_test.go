@@ -56,7 +56,7 @@ func TestLongGapWaitsForAPerson(t *testing.T) {
 			w.until(e, func(s drain.State) bool { return !s.Items[vm("old")].TermAt.IsZero() })
 			d.stop()
 			_, _ = d.end()
-			acts := len(w.boxes[source].ran)
+			acts := len(w.boxes[source].acted())
 			time.Sleep(11 * time.Minute)
 			if said {
 				_ = e.Ask(t.Context(), source, id, drain.AskRetry{})
@@ -64,7 +64,7 @@ func TestLongGapWaitsForAPerson(t *testing.T) {
 			d = beside(t, w.engine(bob), nil)
 			w.until(e, func(s drain.State) bool { return s.Driver == bob.Console })
 			time.Sleep(30 * time.Minute)
-			if waits := len(w.boxes[source].ran) == acts; waits == said {
+			if waits := len(w.boxes[source].acted()) == acts; waits == said {
 				t.Errorf("a person had said so: %v; it waits: %v", said, waits)
 			}
 			_ = e.Ask(t.Context(), source, id, drain.AskRetry{})
@@ -142,7 +142,7 @@ func TestAskInMidPass(t *testing.T) {
 		})
 		d := beside(t, e, nil)
 		w.until(e, func(s drain.State) bool { return s.Items[vm("old")].End == drain.LeftHost })
-		for act := range w.boxes[source].ran {
+		for _, act := range w.boxes[source].acted() {
 			if strings.Contains(act, "/older/") {
 				t.Errorf("act %s on what was to be left alone", act)
 			}

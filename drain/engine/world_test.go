@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -247,6 +248,13 @@ func (b *box) facts() fleet.Facts {
 }
 
 // act is what an agent does with an act: it fences, and carries each id out once.
+// acted lists the acts that have run here.
+func (b *box) acted() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(maps.Keys(b.ran))
+}
+
 func (b *box) act(j drain.Job) (drain.Answer, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
