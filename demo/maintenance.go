@@ -85,6 +85,7 @@ func setWork(ctx context.Context, s *Stage) error {
 	}
 	s.held("%s runs %s, %s, %s, %s and %s", target, ci.Key(), web.Key(), nb.Key(), pg.Key(), etl.Key())
 	s.held("%s has been admitted there and is still pulling its image", late.Key())
+	p.Stale(true)
 	return p.Scheduler.Refresh(ctx)
 }
 
@@ -112,6 +113,7 @@ func cordonStale(ctx context.Context, s *Stage) error {
 	}); err != nil {
 		return err
 	}
+	s.Fleet.Platform.Stale(false)
 	refused, err := s.refusals(ctx, h)
 	if err != nil {
 		return err

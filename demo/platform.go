@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,8 +29,24 @@ type Platform struct {
 	Scheduler *embedded.Scheduler
 
 	fleet  *Fleet
+	stale  atomic.Bool // the scheduler's view is not refreshed
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+}
+
+// Stale keeps the scheduler's view as it is, or lets it be refreshed again.
+func (p *Platform) Stale(on bool) { p.stale.Store(on) }
+
+// refresh reads the scheduler's view anew once in every cache time.
+func (p *Platform) refresh(ctx context.Context) {
+	for {
+		if !p.stale.Load() {
+			_ = p.Scheduler.Refresh(ctx) // what fails is tried again; the old view stays
+		}
+		if !pause(ctx, p.fleet.Scaled(SchedulerCache)) {
+			return
+		}
+	}
 }
 
 // Scaled divides a duration by the fleet's speed.
@@ -49,9 +66,11 @@ func startPlatform(ctx context.Context, f *Fleet) (*Platform, error) {
 			return nil, err
 		}
 	}
-	p.Scheduler = &embedded.Scheduler{Plane: plane, Hosts: admitter{f}, Cache: f.Scaled(SchedulerCache), Name: "demo-scheduler"}
+	// The view is refreshed by refresh alone, so that a story can keep it stale for
+	// as long as it needs, on a machine of any speed.
+	p.Scheduler = &embedded.Scheduler{Plane: plane, Hosts: admitter{f}, Cache: 24 * time.Hour, Name: "demo-scheduler"}
 	ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	p.wg.Go(func() { p.Scheduler.Run(ctx, func(error) {}) })
+	p.wg.Go(func() { p.refresh(ctx) })
 	p.wg.Go(func() { p.heartbeats(ctx) })
 	p.wg.Go(func() { p.notice(ctx) })
 	return p, nil
