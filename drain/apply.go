@@ -89,13 +89,13 @@ func applyStart(s State, e Event, a AskStart) (State, error) {
 		err = illegal("%s: a drain starts without an id", e.Stream)
 	case a.Deadline.IsZero():
 		err = illegal("%s: drain %s starts without a deadline", e.Stream, e.Drain)
-	case s.Drain != "" && !s.Undone && !(same && s.Phase.Ended()):
+	case s.Drain != "" && !s.Over() && !(same && s.Phase.Ended()):
 		err = illegal("%s: drain %s starts while drain %s is there", e.Stream, e.Drain, s.Drain)
 	}
 	if err != nil {
 		return skip(s, e), err
 	}
-	if same && !s.Undone {
+	if same && !s.Over() {
 		return skip(restart(s, e, a), e), nil
 	}
 	fresh := State{Drain: e.Drain, Host: fleet.HostID(e.Stream), Phase: Planned, For: a.For, Evacuate: a.Evacuate,

@@ -181,6 +181,11 @@ func (i Item) Replaced() bool {
 // before it is left to a person.
 const giveUp = 3
 
+// Over reports whether the drain binds its host no more: its hold was lifted, or
+// the host is gone. Whatever answers under the host's name from then on is
+// drained anew, as the machine that it is.
+func (s State) Over() bool { return s.Undone || !s.Terminated.IsZero() }
+
 // Unsettled reports whether the drain has ended while moves still have to be
 // finished or rolled back: whoever drives it goes on with those.
 func (s State) Unsettled() bool {

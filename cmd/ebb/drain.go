@@ -52,7 +52,7 @@ func (a *app) drain(ctx context.Context, s *station.Station, id fleet.HostID, re
 	if err != nil {
 		return err
 	}
-	fresh := before.Drain == "" || before.Undone || before.Phase == drain.Stopped
+	fresh := before.Drain == "" || before.Over() || before.Phase == drain.Stopped
 	if fresh && req.Deadline == 0 {
 		return &usageError{err: fmt.Errorf("drain %s: an outer deadline is required, as in --deadline 45m", id.Name())}
 	}

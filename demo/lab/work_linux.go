@@ -174,7 +174,7 @@ func serve(w Work) error {
 		return err
 	}
 	go func() {
-		_ = http.Serve(l, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, w.ID) })) //nolint:gosec // loopback
+		_ = http.Serve(l, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, w.ID) }))
 	}()
 	return os.WriteFile(portFile(w), []byte(l.Addr().String()), 0o600)
 }

@@ -15,7 +15,7 @@ func (e *Engine) bound(ctx context.Context, host fleet.HostID) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	s, err := e.State(ctx, host)
-	if err != nil {
+	if err != nil || !s.Terminated.IsZero() { // that machine is gone: another may take its name
 		return ""
 	}
 	return s.Machine

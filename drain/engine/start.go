@@ -58,7 +58,7 @@ func (e *Engine) start(ctx context.Context, host fleet.HostID, r Request, plan d
 	if err != nil {
 		return "", false, err
 	}
-	unfinished := s.Drain != "" && !s.Undone
+	unfinished := s.Drain != "" && !s.Over()
 	if unfinished && s.Phase != drain.Stopped {
 		return s.Drain, true, nil
 	}

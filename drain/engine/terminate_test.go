@@ -234,3 +234,29 @@ func TestTerminateNeedsTheHostsKey(t *testing.T) {
 		refusedWith(t, liar.Terminate(t.Context(), source, p, release("x"), nil), "signed by")
 	})
 }
+
+// A machine that takes a terminated one's name is another host: it is cordoned
+// and drained anew, as itself.
+func TestAnotherMachineUnderATerminatedName(t *testing.T) {
+	dir := t.TempDir()
+	play(t, func(t *testing.T, w *world) {
+		e, p := empty(t, w)
+		if err := e.Terminate(t.Context(), source, p, command("touch", filepath.Join(dir, "gone")), nil); err != nil {
+			t.Fatal(err)
+		}
+		old, err := e.State(t.Context(), source)
+		if err != nil || old.Terminated.IsZero() || !old.Over() {
+			t.Fatalf("%v: %+v", err, old)
+		}
+		b := w.boxes[source]
+		b.mu.Lock()
+		b.machine, b.holds = "m-new", fleet.Holds{}
+		b.mu.Unlock()
+		if _, err := e.Cordon(t.Context(), source, "new", false, nil); err != nil {
+			t.Errorf("cordon: %v", err)
+		}
+		if id := start(t, e, time.Hour); id == old.Drain {
+			t.Error("the terminated machine's drain was taken up again")
+		}
+	})
+}
