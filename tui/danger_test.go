@@ -260,3 +260,23 @@ func TestMovingRows(t *testing.T) {
 	c.press("c")
 	c.only("cordon prod/gpu-050 on a hunch")
 }
+
+// A terminal that hangs for minutes has painted no dialog: what it has buffered
+// meanwhile and hands over then answers nothing.
+func TestKeysBufferedByATerminalThatHung(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.m.guard.Start()
+	c.painted() // it is one that answers
+	c.goHost("gpu-017")
+	c.send(keyPress("u"))
+	for range 6 {
+		c.clock = c.clock.Add(10 * time.Second)
+		c.send(keyPress("y"))
+		c.send(tickMsg{gen: c.m.tickGen})
+	}
+	c.only()
+	c.shows("uncordon gpu-017", "wait")
+	c.painted()
+	c.press("y")
+	c.only("uncordon prod/gpu-017 theirs=true")
+}

@@ -239,7 +239,8 @@ func (c *console) text(s string) {
 // painted has the terminal answer both queries of a dialog.
 func (c *console) painted() {
 	for range 4 {
-		c.send(tea.CursorPositionMsg{})
+		x, y := c.m.guard.Expected()
+		c.send(tea.CursorPositionMsg{X: x, Y: y})
 	}
 }
 

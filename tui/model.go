@@ -174,7 +174,7 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 	case focusedMsg:
 		m.focusing = false
 	case tea.CursorPositionMsg:
-		return m.guard.Answer()
+		return m.guard.Answer(msg.X, msg.Y)
 	case tea.KeyboardEnhancementsMsg:
 		m.guard.Reports(msg.SupportsEventTypes())
 	case tea.BackgroundColorMsg:
@@ -240,6 +240,9 @@ func (m *Model) tick() tea.Cmd {
 // ticked reads the gate anew while it is looked at.
 func (m *Model) ticked() tea.Cmd {
 	m.ticking = false
+	if m.over != nil {
+		return m.guard.Again(m.env.Now())
+	}
 	if m.cur != keys.Gate || m.host == "" || m.over != nil || m.gone(m.host) != "" {
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 func ask(q Question) (*Confirm, *Guard) {
 	var g Guard
 	c, _ := NewConfirm(q, &g, at(0))
-	g.Answer()
-	g.Answer()
+	answer(&g)
+	answer(&g)
 	c.View(72, 20, at(1), themes.Theme{})
 	return c, &g
 }
@@ -66,8 +66,8 @@ func TestConfirmDropsWhatWasTypedBefore(t *testing.T) {
 	if got := play(c, at(0), "g", "p"); got != Open || c.Typed() != "" {
 		t.Errorf("%v, typed %q before it was painted", got, c.Typed())
 	}
-	g.Answer()
-	g.Answer()
+	answer(&g)
+	answer(&g)
 	c.View(72, 20, at(900), themes.Theme{})
 	if got := play(c, at(1000), append(strings.Split("gpu-041", ""), "enter")...); got != Yes {
 		t.Errorf("%v after it was painted", got)
@@ -165,8 +165,8 @@ func TestConfirmWantsAllToBeRead(t *testing.T) {
 	}
 	var g Guard
 	c, _ := NewConfirm(q, &g, at(0))
-	g.Answer()
-	g.Answer()
+	answer(&g)
+	answer(&g)
 	th := theme(t)
 	view := func() string { return ansi.Strip(strings.Join(c.View(60, 12, at(1000), th), "\n")) }
 	if v := view(); !strings.Contains(v, "type gpu-041") || strings.Contains(v, "etl-39") {
@@ -188,8 +188,8 @@ func TestConfirmWantsAllToBeRead(t *testing.T) {
 	}
 	// What was never drawn at all is not confirmed either.
 	c, _ = NewConfirm(Question{Act: "uncordon", Undoable: true}, &g, at(20_000))
-	g.Answer()
-	g.Answer()
+	answer(&g)
+	answer(&g)
 	c.View(60, 2, at(20_500), th)
 	if got := play(c, at(21_000), "y"); got != Open {
 		t.Errorf("%v on a screen that is too small for the question", got)

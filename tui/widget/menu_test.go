@@ -33,12 +33,12 @@ func TestMenu(t *testing.T) {
 	} {
 		var g Guard
 		m, _ := NewMenu("class of python3", classes, &g, at(0))
-		g.Answer()
+		answer(&g)
 		m.View(60, 20, at(1), th)
 		if o, v := m.Key(press("s"), at(2)); v != Open {
 			t.Errorf("%s: a key typed before the paint chose %v", name, o)
 		}
-		g.Answer()
+		answer(&g)
 		var o Option
 		v := Open
 		for i, k := range tc.keys {
@@ -53,8 +53,8 @@ func TestMenu(t *testing.T) {
 func TestMenuView(t *testing.T) {
 	var g Guard
 	m, _ := NewMenu("class of python3\n", classes, &g, at(0))
-	g.Answer()
-	g.Answer()
+	answer(&g)
+	answer(&g)
 	for w := range 80 {
 		for h := range 10 {
 			lines := m.View(w, h, at(600), theme(t))

@@ -3,13 +3,13 @@ package widget
 import (
 	"bytes"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 	"go.uber.org/goleak"
 )
 
@@ -26,7 +26,7 @@ func (m *asker) Init() tea.Cmd { return m.guard.Start() }
 func (m *asker) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.CursorPositionMsg:
-		cmd := m.guard.Answer()
+		cmd := m.guard.Answer(msg.X, msg.Y)
 		if m.dialog != nil && m.guard.seen {
 			close(m.painted)
 		}
@@ -58,6 +58,9 @@ func (m *asker) View() tea.View {
 	return v
 }
 
+// query asks from a place for the place.
+var query = regexp.MustCompile("\x1b\\[([0-9]+;[0-9]+)H\x1b\\[6n")
+
 // terminal reads what the program writes and answers each query in turn. It
 // keeps how much had been written when each query came.
 type terminal struct {
@@ -73,16 +76,15 @@ func (t *terminal) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.screen.Write(p)
-	query := ansi.RequestCursorPositionReport
 	for {
 		text := t.screen.String()[t.asked:]
-		k := strings.Index(text, query)
-		if k < 0 {
+		k := query.FindStringSubmatchIndex(text)
+		if k == nil {
 			return len(p), nil
 		}
-		t.asked += k + len(query)
-		t.queries = append(t.queries, t.asked)
-		t.answer <- "\x1b[5;7R"
+		t.queries = append(t.queries, t.asked+k[1])
+		t.answer <- "\x1b[" + text[k[2]:k[3]] + "R"
+		t.asked += k[1]
 	}
 }
 
