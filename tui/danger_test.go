@@ -10,6 +10,7 @@ import (
 	"ebb/drain"
 	"ebb/fleet"
 	"ebb/tui/feed"
+	"ebb/tui/widget"
 )
 
 // atGate opens the gate of gpu-046, verified and open, with everything there
@@ -240,6 +241,14 @@ func TestMovingRows(t *testing.T) {
 	f := fixture()
 	hostOf(&f, "prod/gpu-048").Unreachable = now // it rises
 	c.frame(f)
+	c.press("c") // aimed at the picture before
+	c.only()
+	c.shows("the rows have just moved: the cursor is on gpu-048, press again")
+	c.press("c")
+	c.only("cordon prod/gpu-048 on a hunch")
+	c.v.calls = nil
+	c.frame(fixture()) // and back
+	c.clock = c.clock.Add(widget.ShiftFor)
 	c.press("c")
 	c.only("cordon prod/gpu-048 on a hunch")
 	c.v.calls = nil

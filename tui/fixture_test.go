@@ -148,7 +148,11 @@ func fixture() feed.Frame {
 		host("gpu-045", [6]int{1, 12, 0, 1, 0, 2}, [2]int{8, 8}, fleet.Holds{}, fleet.Uncordoned),
 		h46}
 	for i := 47; i < 57; i++ {
-		hosts = append(hosts, host(fmt.Sprintf("gpu-0%d", i), [6]int{i % 5, i % 7, i % 2, 0, 0, 0}, [2]int{i % 9, 8}, fleet.Holds{}, fleet.Uncordoned))
+		h := host(fmt.Sprintf("gpu-0%d", i), [6]int{i % 5, i % 7, i % 2, 0, 0, 0}, [2]int{i % 9, 8}, fleet.Holds{}, fleet.Uncordoned)
+		if i > 52 {
+			h.Host.Labels = map[string]string{"pool": "h100-b", "rack": "r14"}
+		}
+		hosts = append(hosts, h)
 	}
 	return feed.Frame{
 		At: now, Made: now,

@@ -31,6 +31,8 @@ func sequence(msg tea.Msg) []tea.Cmd {
 // journeys lead to each screen as a person would get there.
 var journeys = map[string]func(*console){
 	"fleet":    func(*console) {},
+	"grouped":  func(c *console) { c.goHost("gpu-041"); c.press("p") },
+	"host":     func(c *console) { c.goHost("gpu-041"); c.press("i") },
 	"board":    func(c *console) { c.m.host = gpu041; c.press("2") },
 	"verify":   func(c *console) { c.goHost("gpu-046"); c.press("2") },
 	"preview":  func(c *console) { c.goHost("gpu-044"); c.press("2") },

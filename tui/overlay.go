@@ -184,8 +184,8 @@ func newHelp(m keys.Map, scope keys.Scope) *help {
 	switch scope {
 	case keys.Board:
 		h.groups = slices.Insert(h.groups, 1, legend(true))
-	case keys.Fleet:
-		h.groups = slices.Insert(h.groups, 1, legend(false))
+	case keys.Fleet: // before the keys: on a small screen both are to be seen
+		h.groups = slices.Insert(h.groups, 0, legend(false))
 	}
 	return h
 }

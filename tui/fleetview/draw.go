@@ -60,17 +60,19 @@ const wideFrom = 100
 type drawing struct {
 	env   feed.Env
 	frame feed.Frame
-	drain int            // width of the last column
-	by    int            // and of that of persons
-	count map[string]int // hosts by state
-	ledAt time.Time      // when the cursor went to another host by itself
-	needs int            // hosts that need a person
+	drain int  // width of the last column
+	by    int  // and of that of persons
+	load  bool // whether there is no column for what runs
+
+	as     Arrangement
+	all    tally            // of all hosts
+	groups map[string]tally // and of each group
 }
 
 // measure notes how wide the column of drains is, since its bar depends on it.
 func (d *drawing) measure(width int) {
 	w := widget.Widths(columns(width), width-gutter, gap(width))
-	d.drain, d.by = w[colDrain], w[colBy]
+	d.drain, d.by, d.load = w[colDrain], w[colBy], w[colClasses] == 0 || w[colGPU] == 0
 }
 
 // gap is the room between two columns: on narrow screens reasons need it more.
@@ -110,7 +112,11 @@ func (d *drawing) cells(r row) []widget.Cell {
 		out[colSince] = widget.T(widget.Age(now.Sub(r.since)), lipgloss.Style{})
 	}
 	if r.hold != nil {
-		out[colBy] = widget.T(person(r.hold.Who, d.by), s.Dim)
+		who := person(r.hold.Who, d.by)
+		if r.also != "" {
+			who += ", " + person(r.also, d.by)
+		}
+		out[colBy] = widget.T(who, s.Dim)
 		out[colWhy] = widget.T(words.Text(r.hold.Why), s.Dim)
 	}
 	if r.gone != "" {
@@ -120,6 +126,9 @@ func (d *drawing) cells(r row) []widget.Cell {
 	if !r.v.Unreachable.IsZero() {
 		out[colWhy] = widget.Cell{Text: d.silence(r, now), Style: s.State(themes.Unreachable), Rest: true}
 		return out
+	}
+	if r.hold == nil && d.load {
+		out[colWhy] = widget.T(r.loadText(), s.Dim)
 	}
 	out[colClasses] = widget.Cell{Drawn: d.classes(r)}
 	if busy, all, ok := r.gpus(); ok && all > 0 {
@@ -250,41 +259,61 @@ func (d *drawing) forgotten(r row, now time.Time) string {
 // head is the line of counts, and the rule under it.
 func (m Model) head(width int) []string {
 	th := m.env.Theme
-	s, g := th.Styles, th.Glyphs
-	n, needs := m.draw.count, m.draw.needs
-	var parts []string
-	if needs > 0 {
-		verb := "need you"
-		if needs == 1 {
-			verb = "needs you"
-		}
-		parts = append(parts, s.State(themes.NeedsYou).Render(fmt.Sprintf("%s %d %s", g.NeedsYou, needs, verb)))
+	s, d := th.Styles, m.draw
+	left := " " + strings.Join(d.counts(d.all), "   ")
+	if more := d.holding(); more != "" && lipgloss.Width(left)+lipgloss.Width(more) < width*2/3 {
+		left += more
 	}
-	for _, role := range append(themes.States(), "") {
-		if n[role] == 0 || role == themes.NeedsYou {
-			continue
-		}
-		word := themes.Word(role)
-		if role == "" {
-			word = "not read yet"
-		}
-		parts = append(parts, s.State(role).Render(fmt.Sprintf("%d %s", n[role], word)))
-	}
-	right := ""
-	if width >= 100 || m.order != byAttention {
-		right = s.Dim.Render("sorted: " + m.order.String())
-	}
+	var right []string
 	if f := m.table.Filter(); !f.Empty() {
-		right = s.Input.Render("/"+widget.Clean(f.String())) + "   " + right
+		right = append(right, s.Input.Render("/"+widget.Clean(f.String())))
+		if shown, all := m.table.Len(); shown < all {
+			right = append(right, s.Dim.Render(fmt.Sprintf("%d of %d", shown, all)))
+		}
+	}
+	said := len(right)
+	if d.as.Group != "" {
+		right = append(right, s.Dim.Render("by "+widget.Name(d.as.Group)))
+	}
+	if width >= wideFrom || d.as.sorted().name != orders[0].name || d.as.Reverse {
+		right = append(right, s.Dim.Render(d.as.String()))
 	}
 	if pos := m.table.Position(); pos != "" {
-		right += s.Dim.Render("   " + pos)
+		right = append(right, s.Dim.Render(pos))
 	}
-	left := " " + strings.Join(parts, "   ")
-	if lipgloss.Width(left)+lipgloss.Width(right)+3 > width && m.table.Filter().Empty() && m.order == byAttention {
-		right = ""
+	fits := func() bool { return lipgloss.Width(left)+lipgloss.Width(strings.Join(right, "   "))+4 <= width }
+	for len(right) > said && !fits() && d.as.sorted().name == orders[0].name { // counts are worth more
+		right = right[:len(right)-1]
 	}
-	return []string{widget.Sides(left, right+" ", width), widget.Rule(width, th)}
+	return []string{widget.Sides(left, strings.Join(right, "   ")+" ", width), widget.Rule(width, th)}
+}
+
+// holding says which holds the holding ones have, where they are not all the
+// same.
+func (d *drawing) holding() string {
+	if len(d.all.holds) < 2 {
+		return ""
+	}
+	s := d.env.Theme.Styles
+	var parts []string
+	for _, role := range themes.States() {
+		if n := d.all.holds[role]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, themes.Word(role)))
+		}
+	}
+	return s.Dim.Render("   (holding: " + strings.Join(parts, ", ") + ")")
+}
+
+// loadText is what runs on a host in few words, where there is no column for it.
+func (r row) loadText() string {
+	text := "?"
+	if n := r.work(); n >= 0 {
+		text = fmt.Sprintf("%d run", n)
+	}
+	if busy, all, ok := r.gpus(); ok && all > 0 {
+		text += fmt.Sprintf(" %d/%d GPU", busy, all)
+	}
+	return text
 }
 
 func split(s string) []string { return strings.Split(s, "\n") }

@@ -9,7 +9,6 @@ package fleetview
 
 import (
 	"fmt"
-	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -27,20 +26,21 @@ type Model struct {
 	env   feed.Env
 	frame feed.Frame
 	table *widget.Table[row]
-	order order
 	draw  *drawing
+	shift *widget.Shift // of the rows under the cursor
 }
 
 // New makes the screen.
 func New(env feed.Env) Model {
 	d := &drawing{env: env}
-	m := Model{env: env, draw: d}
+	m := Model{env: env, draw: d, shift: &widget.Shift{}}
 	m.table = widget.NewTable(env.Theme, columns(wideFrom), widget.Rows[row]{
-		ID:    func(r row) string { return string(r.v.Host.ID) },
-		Cells: d.cells,
-		Match: filterable,
-		Sign:  d.sign,
-		Empty: "no host is listed yet",
+		ID:      func(r row) string { return string(r.v.Host.ID) },
+		Cells:   d.cells,
+		Match:   filterable,
+		Sign:    d.sign,
+		Heading: d.heading,
+		Empty:   "no host is listed yet",
 	})
 	m.table.Lead()
 	return m
@@ -55,29 +55,26 @@ func (m Model) SetFrame(f feed.Frame) Model {
 }
 
 func (m Model) refresh() {
-	all := rows(m.frame, m.order, m.env.Now())
-	m.draw.count, m.draw.needs = map[string]int{}, 0
+	all := rows(m.frame, m.draw.as, m.env.Now())
+	m.draw.all, m.draw.groups = tally{}, map[string]tally{}
 	for _, r := range all {
-		m.draw.count[r.role]++
-		if r.needs || r.forgotten {
-			m.draw.needs++
+		m.draw.all.add(r)
+		if m.draw.as.Group != "" {
+			t := m.draw.groups[r.group]
+			t.add(r)
+			m.draw.groups[r.group] = t
 		}
 	}
-	before := m.Host()
+	before := m.table.Place()
 	m.table.SetRows(all)
-	if now := m.Host(); m.table.Leading() && before != "" && now != before {
-		m.draw.ledAt = m.env.Now()
-	}
+	m.shift.See(before, m.table.Place(), m.env.Now())
 }
-
-// ledFor is how soon after the cursor has gone to another host by itself a key
-// may still be meant for the one before.
-const ledFor = time.Second
 
 // SetFilter shows only the hosts that match.
 func (m Model) SetFilter(f widget.Filter) Model {
 	m.table.SetFilter(f)
 	m.table.Settle() // who filters looks at what it leaves
+	m.shift.Settle()
 	return m
 }
 
@@ -133,9 +130,19 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 		return m, nil
 	}
 	own := m.env.Keys.Fleet
-	if key.Matches(k, own.Sort) {
-		m.order = (m.order + 1) % orders
-		m.refresh()
+	switch {
+	case key.Matches(k, own.Sort):
+		return m.nextSort(), nil
+	case key.Matches(k, own.Reverse):
+		a := m.draw.as
+		a.Reverse = !a.Reverse
+		return m.Arrange(a), nil
+	case key.Matches(k, own.Group):
+		return m.nextGroup(), nil
+	case key.Matches(k, own.NextNeedsYou):
+		if !m.table.SelectNext(func(r row) bool { return r.needs || r.forgotten }) {
+			return m, feed.Send(feed.Say{Text: "no host here needs you"})
+		}
 		return m, nil
 	}
 	r, ok := m.table.Selected()
@@ -144,12 +151,17 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 	}
 	if from, moved := m.table.Moved(); moved {
 		m.table.Settle()
+		m.shift.Settle()
 		return m, feed.Send(feed.Say{Text: fmt.Sprintf("%s is gone from the list: the cursor is on %s now, press again",
 			widget.Name(fleet.HostID(from).Name()), widget.Name(r.v.Host.ID.Name()))})
 	}
-	if m.env.Now().Sub(m.draw.ledAt) < ledFor {
-		m.draw.ledAt = time.Time{}
-		return m, feed.Send(feed.Say{Text: "the order has just changed: the cursor is on " + widget.Name(r.v.Host.ID.Name()) + " now, press again"})
+	if key.Matches(k, own.Details) {
+		return m, feed.Send(m.draw.details(r))
+	}
+	acts := key.Matches(k, own.Cordon, own.CordonWhy, own.Uncordon, own.Drain)
+	if acts && m.Marks() == 0 && m.shift.Refuses(m.env.Now()) {
+		m.table.Settle()
+		return m, feed.Send(feed.Say{Text: "the rows have just moved: the cursor is on " + widget.Name(r.v.Host.ID.Name()) + ", press again"})
 	}
 	m.table.Settle()
 	return m, m.act(k, r)

@@ -2,10 +2,13 @@ package fleetview
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"pgregory.net/rapid"
 
 	"ebb/drain"
 	"ebb/fleet"
@@ -77,24 +80,174 @@ func TestAttentionComesFirst(t *testing.T) {
 }
 
 func TestOrders(t *testing.T) {
-	m := New(env(t)).SetFrame(frame())
+	f := frame()
+	for i := range f.Snapshot.Hosts { // what the orders look at, different for each
+		v := &f.Snapshot.Hosts[i]
+		v.Summary.Value.GPUs = [2]int{i % 5, 8}
+		v.Summary.Value.Classes = map[fleet.Class]int{fleet.Stateless: i * 3 % 7}
+	}
+	f.Snapshot.Hosts[6].Summary.At = now.Add(-time.Minute)
+	first := map[string]string{"attention": "b-needs", "host": "b-needs", "state": "j-cordoned", "since": "f-forgotten", "idle": "b-needs",
+		"work": "d-silent-held", "diff": "k-dirty", "agent": "d-silent-held", "drain": "g-drains"}
+	m := New(env(t)).SetFrame(f)
 	s := tea.KeyPressMsg{Code: 's', Text: "s"}
-	want := map[order]string{byName: "b-needs", byState: "g-drains", byAge: "f-forgotten", byAttention: "b-needs"}
-	for range int(orders) {
+	for range orders {
 		m, _ = m.Update(s)
-		first := names(m)[0]
-		if m.order != byState && first != want[m.order] {
-			t.Errorf("%s begins with %s", m.order, first)
+		name := m.Arrangement().Sort
+		all := names(m)
+		if want := first[name]; name != "state" && all[0] != want {
+			t.Errorf("%s begins with %s, not %s", name, all[0], want)
+		}
+		m, _ = m.Update(tea.KeyPressMsg{Code: 'S', Text: "S"})
+		if back := names(m); name != "host" && back[0] == all[0] && back[len(back)-1] == all[len(all)-1] {
+			t.Errorf("%s is the same the other way round", name)
+		}
+		m, _ = m.Update(tea.KeyPressMsg{Code: 'S', Text: "S"})
+	}
+	if m.Arrangement().Sort != "attention" {
+		t.Error("the key does not go round")
+	}
+	if _, err := m.Sort("size"); err == nil || !strings.Contains(err.Error(), "attention, host") {
+		t.Errorf("sort by size: %v", err)
+	}
+	if m, _ = m.Sort("-host"); names(m)[0] != "l-serving" {
+		t.Errorf("-host begins with %s", names(m)[0])
+	}
+}
+
+// Grouped, hosts of one value stand together, those without it last; the heading
+// counts them, and whoever needs somebody is named in it.
+func TestGroups(t *testing.T) {
+	f := frame()
+	for i := range f.Snapshot.Hosts {
+		if pool := []string{"b", "a", ""}[i%3]; pool != "" {
+			f.Snapshot.Hosts[i].Host.Labels = map[string]string{"pool": pool, "zone": "z"}
 		}
 	}
-	if m.order != byAttention {
-		t.Error("the key does not go round")
+	m := New(env(t)).SetFrame(f)
+	m = m.SetHost("p/g-drains")
+	m, _ = m.Update(tea.KeyPressMsg{Code: 'p', Text: "p"})
+	if m.Arrangement().Group != "pool" || m.Host() != "p/g-drains" {
+		t.Errorf("group %q, cursor on %s", m.Arrangement().Group, m.Host())
+	}
+	var groups []string
+	names(m)
+	for _, r := range m.table.Visible() {
+		if len(groups) == 0 || groups[len(groups)-1] != r.group {
+			groups = append(groups, r.group)
+		}
+	}
+	if !slices.Equal(groups, []string{"a", "b", ""}) {
+		t.Errorf("groups %q", groups)
+	}
+	text := ansi.Strip(m.View(120, 40))
+	for _, want := range []string{"pool a  4", "no pool  3", "GPUs 8/32"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q:\n%s", want, text)
+		}
+	}
+	if got := m.Groups(); !slices.Equal(got, []string{"pool", "zone", "state", "plane"}) {
+		t.Errorf("%v", got)
+	}
+	if _, err := m.Group("rack"); err == nil {
+		t.Error("grouped by a label that no host has")
+	}
+	filter, err := widget.ParseFilter("pool=a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := ansi.Strip(m.SetFilter(filter).View(120, 40)); !strings.Contains(text, "4 of 11") {
+		t.Errorf("the filter does not say how many it leaves:\n%s", text)
+	}
+}
+
+// Whatever rows do, the cursor stays on its host, and so do marks.
+func TestSelectionFollowsIdentity(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		f := frame()
+		m := New(env(t)).SetFrame(f)
+		host := rapid.SampledFrom(f.Snapshot.Hosts).Draw(r, "host").Host.ID
+		m = m.SetHost(host)
+		m.table.ToggleMark()
+		for range rapid.IntRange(1, 6).Draw(r, "steps") {
+			switch rapid.IntRange(0, 4).Draw(r, "step") {
+			case 0:
+				m = m.nextSort()
+			case 1:
+				m = m.nextGroup()
+			case 2:
+				a := m.Arrangement()
+				a.Reverse = !a.Reverse
+				m = m.Arrange(a)
+			case 3:
+				for i := range f.Snapshot.Hosts {
+					f.Snapshot.Hosts[i].Unreachable = rapid.SampledFrom([]time.Time{{}, now}).Draw(r, "silent")
+				}
+				m = m.SetFrame(f)
+			case 4:
+				filter, err := widget.ParseFilter("host:" + host.Name())
+				if err != nil {
+					r.Fatal(err)
+				}
+				m = m.SetFilter(filter)
+			}
+			m.View(100, 9)
+			if m.Host() != host || m.Marks() != 1 || !m.table.IsMarked(string(host)) {
+				r.Fatalf("the cursor was on %s and is on %s; %d marks", host, m.Host(), m.Marks())
+			}
+		}
+	})
+}
+
+// The line of counts has each host once, and those that need somebody before.
+func TestCountsOnce(t *testing.T) {
+	m := New(env(t)).SetFrame(frame())
+	a := m.draw.all
+	if sum := a.serving + a.holding + a.draining + a.silent + a.unread + a.terminated; sum != a.hosts || a.hosts != 11 {
+		t.Errorf("%d of %d hosts are counted: %+v", sum, a.hosts, a)
+	}
+	if got := ansi.Strip(m.head(120)[0]); !strings.Contains(got, "▲ 2 need you   ✕ 1 lost   3 draining   4 holding   2 unreachable   2 serving") {
+		t.Errorf("%s", got)
+	}
+}
+
+// Where there is no column for what runs, a host that nobody holds says it where
+// the reason would stand.
+func TestNarrowSaysWhatRuns(t *testing.T) {
+	f := frame()
+	f.Snapshot.Hosts[10].Summary.Value.Classes = map[fleet.Class]int{fleet.Stateless: 3}
+	m := New(env(t)).SetFrame(f)
+	if got := ansi.Strip(m.View(80, 24)); !strings.Contains(got, "3 run 2/8 GPU") {
+		t.Errorf("%s", got)
+	}
+}
+
+// Columns leave one after the other as the screen narrows, and come back in the
+// opposite order: what is needed to act stays longest.
+func TestColumnsLeaveInOrder(t *testing.T) {
+	had := 11
+	for w := 200; w >= 20; w-- {
+		n := 0
+		for _, c := range widget.Widths(columns(w), w-gutter, gap(w)) {
+			if c > 0 {
+				n++
+			}
+		}
+		if n > had && w != wideFrom-1 {
+			t.Errorf("at %d cells there are %d columns, at %d there were %d", w, n, w+1, had)
+		}
+		had = n
+		got := widget.Widths(columns(w), w-gutter, gap(w))
+		if got[colHost] == 0 || got[colState] == 0 {
+			t.Errorf("at %d cells host and state are not both there: %v", w, got)
+		}
 	}
 }
 
 func TestFilterFields(t *testing.T) {
 	m := New(env(t)).SetFrame(frame())
-	for text, want := range map[string]int{"state:cordoned": 2, "by:ops": 8, "!by:ops": 3, "plane:p": 11, "lost": 1, "host:g": 1} {
+	for text, want := range map[string]int{"state:cordoned": 2, "by:ops": 8, "!by:ops": 3, "plane:p": 11, "lost": 1, "host:g": 1,
+		"is:holding": 4, "needs:you": 2, "!is:serving": 9} {
 		f, err := widget.ParseFilter(text)
 		if err != nil {
 			t.Fatal(err)

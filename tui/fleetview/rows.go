@@ -1,7 +1,6 @@
 package fleetview
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -14,21 +13,6 @@ import (
 	"ebb/tui/words"
 )
 
-// order is how hosts are sorted; the key for it cycles.
-type order int
-
-const (
-	byAttention order = iota
-	byName
-	byState
-	byAge
-	orders
-)
-
-func (o order) String() string {
-	return [...]string{"attention", "host", "state", "longest first"}[o]
-}
-
 // forgotten is how long a cordon without a drain may stand before it rises by
 // itself.
 const forgotten = 24 * time.Hour
@@ -38,7 +22,8 @@ type row struct {
 	v          *fleet.HostView // in the frame, which nobody changes
 	s          *drain.State    // its drain, unless that has been lifted
 	role, word string
-	hold       *fleet.Hold // the older of the holds, as the host last told
+	hold       *fleet.Hold // the cordon, else the drain's, as the host last told
+	also       string      // who else holds it
 	since      time.Time   // of the state
 	counts     drain.Counts
 	dirty      int    // findings that need explaining
@@ -47,24 +32,18 @@ type row struct {
 	idle       bool   // its drain would go on if somebody drove it
 	forgotten  bool
 	rank       int // by attention
+	heard      int // how well its agent is heard
+	group      string
 }
 
-func rows(f feed.Frame, by order, now time.Time) []row {
+func rows(f feed.Frame, as Arrangement, now time.Time) []row {
 	out := make([]row, 0, len(f.Snapshot.Hosts))
 	for i := range f.Snapshot.Hosts {
-		out = append(out, makeRow(f, &f.Snapshot.Hosts[i], now))
+		r := makeRow(f, &f.Snapshot.Hosts[i], now)
+		r.group = r.groupBy(as.Group)
+		out = append(out, r)
 	}
-	slices.SortStableFunc(out, func(a, b row) int {
-		switch by {
-		case byAttention:
-			return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.v.Host.ID, b.v.Host.ID))
-		case byState:
-			return cmp.Or(cmp.Compare(a.word, b.word), cmp.Compare(a.v.Host.ID, b.v.Host.ID))
-		case byAge:
-			return cmp.Or(oldest(a.since, b.since), cmp.Compare(a.v.Host.ID, b.v.Host.ID))
-		}
-		return cmp.Compare(a.v.Host.ID, b.v.Host.ID)
-	})
+	slices.SortStableFunc(out, as.compare)
 	return out
 }
 
@@ -82,7 +61,10 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 	r.hold = holds.Cordon
 	if r.hold == nil {
 		r.hold = holds.Drain
+	} else if d := holds.Drain; d != nil && d.Who != r.hold.Who {
+		r.also = d.Who
 	}
+	r.heard = silent(v, now)
 	r.since = v.Unreachable
 	if r.since.IsZero() && r.hold != nil {
 		r.since = r.hold.Since
@@ -141,22 +123,16 @@ func (r row) attention() int {
 	return 11
 }
 
-func oldest(a, b time.Time) int {
-	if a.IsZero() != b.IsZero() {
-		if a.IsZero() {
-			return 1
-		}
-		return -1
-	}
-	return a.Compare(b)
-}
-
 func filterable(r row) widget.Filterable {
 	text := string(r.v.Host.ID) + " " + r.word + " " + r.v.Problem
-	fields := map[string]string{"state": r.word, "host": r.v.Host.ID.Name(), "plane": r.v.Host.ID.Plane(), "pool": r.v.Host.Pool()}
+	fields := map[string]string{"state": r.word, "is": r.kind(), "host": r.v.Host.ID.Name(), "plane": r.v.Host.ID.Plane(), "pool": r.v.Host.Pool()}
+	if r.needs || r.forgotten {
+		fields["needs"] = "you"
+	}
 	if r.hold != nil {
 		text += " " + r.hold.Who + " " + r.hold.Why
 		fields["by"], fields["why"] = r.hold.Who, r.hold.Why
+		text += " " + r.also
 	}
 	return widget.Filterable{Text: text, Labels: r.v.Host.Labels, Fields: fields}
 }

@@ -22,7 +22,7 @@ func (m Map) Own(s Scope) []key.Binding {
 			g.Up, g.Down, g.PageUp, g.PageDown, g.Home, g.End)
 	case Fleet:
 		k := m.Fleet
-		return []key.Binding{k.Cordon, k.Uncordon, k.Drain, k.Open, k.Sort, k.CordonWhy}
+		return []key.Binding{k.Cordon, k.Uncordon, k.Drain, k.Open, k.NextNeedsYou, k.Sort, k.Group, k.Details, k.CordonWhy, k.Reverse}
 	case Board:
 		k := m.Board
 		return []key.Binding{k.Escalate, k.MoreTime, k.Class, k.Hold, k.Keep, k.Retry, k.Extend, k.Stop, k.Drain,

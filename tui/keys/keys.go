@@ -48,7 +48,9 @@ type GlobalKeys struct {
 }
 
 // FleetKeys are those of the screen of all hosts.
-type FleetKeys struct{ Cordon, CordonWhy, Uncordon, Drain, Open, Sort key.Binding }
+type FleetKeys struct {
+	Cordon, CordonWhy, Uncordon, Drain, Open, Sort, Reverse, Group, NextNeedsYou, Details key.Binding
+}
 
 // BoardKeys are those of one host's drain.
 type BoardKeys struct {
@@ -111,6 +113,11 @@ func Default() Map {
 			Drain:     bind("drain", "d"),
 			Open:      bind("open the board", "enter"),
 			Sort:      bind("sort", "s"),
+			Reverse:   bind("sort the other way round", "S"),
+			Group:     bind("group", "p"),
+
+			NextNeedsYou: bind("next that needs you", "tab"),
+			Details:      bind("all about it", "i"),
 		},
 		Board: BoardKeys{
 			Escalate:     bind("escalate", "e"),
