@@ -169,7 +169,7 @@ func (c *crowd) check(b *testing.B, s probes.Scan) {
 }
 
 // BenchmarkFacts compares a whole look at the host with the programs that one
-// would use instead, in the same run. It fails on the ratios.
+// would use instead, in the same run. .ci/bench.go judges the ratios.
 func BenchmarkFacts(b *testing.B) {
 	if apart(b) {
 		return
@@ -211,14 +211,9 @@ func BenchmarkFacts(b *testing.B) {
 	reportMetric(b, ms(quick), "ms/quick")
 	reportMetric(b, ms(tools), "ms/tools")
 	reportMetric(b, greps.Seconds(), "s/pgreps")
-	reportMetric(b, ms(anew)/ms(tools), "anew/tools")
+	reportMetric(b, ms(tools)/ms(full), "tools/full")
+	reportMetric(b, ms(tools)/ms(anew), "tools/anew")
 	reportMetric(b, ms(greps)/ms(full), "pgreps/full")
-	if full > tools {
-		b.Errorf("a full look takes %v, the tools %v", full, tools)
-	}
-	if greps < 300*full {
-		b.Errorf("a full look takes %v, pgrep for each id %v: less than 300 times as long", full, greps)
-	}
 	for range b.N {
 	}
 }

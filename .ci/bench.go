@@ -1,0 +1,189 @@
+//go:build ignore
+
+// Bench measures what ebb promises and prints one table: what, measured, aim, and
+// whether that is kept. It fails only on ratios, whose two sides are measured in
+// the same run; a number of seconds or bytes says as much about the machine.
+//
+//	go run .ci/bench.go [-v] [REGEXP]   only the rows whose group or text match
+//
+// The numbers come from benchmarks in the packages, which report them by name:
+//
+//	BenchmarkFacts-2   1   94.00 ms/full   343.8 ms/tools   3.66 tools/full
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// row is one line of the table: a metric of a benchmark, and what it should be.
+type row struct {
+	what   string
+	metric string // as the benchmark reports it
+	scale  float64
+	unit   string // of the shown value
+	least  bool   // the aim is a lower bound
+	aim    float64
+	ratio  bool // both sides come from the same run: it fails the bench
+	fact   bool // shown for what it is, without an aim
+}
+
+// group is one benchmark and what it tells.
+type group struct {
+	name, pkg, bench string
+	time             string // -benchtime
+	rows             []row
+}
+
+var groups = []group{
+	{"facts", "./probes/agent", "BenchmarkFacts", "1x", []row{
+		{what: "full facts of 2,000 processes, 300 netns, 100 dirs, 50 loops", metric: "ms/full", unit: "ms", fact: true},
+		{what: "  the same, by ps + ip -j netns + losetup --json", metric: "ms/tools", unit: "ms", fact: true},
+		{what: "  ps + ip + losetup, as multiples of full facts", metric: "tools/full", unit: "×", least: true, aim: 1, ratio: true},
+		{what: "  ps + ip + losetup, as multiples of the first look", metric: "tools/anew", unit: "×", least: true, aim: 1, ratio: true},
+		{what: "  pgrep for each of 500 ids, as multiples", metric: "pgreps/full", unit: "×", least: true, aim: 300, ratio: true},
+	}},
+	{"agent", "./probes/agent", "BenchmarkAgent", "1x", []row{
+		{what: "agent there, steady: memory", metric: "MiB/rss", unit: "MiB", aim: 30},
+		{what: "agent there, steady: of a core", metric: "%cpu", unit: "%", aim: 2},
+		{what: "exit of a process to the model knowing, of 1,000: p50", metric: "ms/exit-p50", unit: "ms", fact: true},
+		{what: "exit of a process to the model knowing, of 1,000: p99", metric: "ms/exit-p99", unit: "ms", aim: 200},
+	}},
+	{"next", "./drain", "BenchmarkNext1000", "1s", []row{
+		{what: "Next with 1,000 workloads", metric: "ns/op", scale: 1e-6, unit: "ms", aim: 2},
+	}},
+	{"reconcile", "./fleet/reconcile", "BenchmarkReconcile", "1s", []row{
+		{what: "reconcile of 10,000 claims and 10,000 workloads", metric: "ns/op", scale: 1e-6, unit: "ms", aim: 20},
+	}},
+}
+
+func main() {
+	verbose := flag.Bool("v", false, "show what the benchmarks print")
+	flag.Parse()
+	only, err := regexp.Compile(flag.Arg(0))
+	if err != nil {
+		fail(err)
+	}
+	fmt.Printf("%s, %s, %d cores, load %s\n\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), runtime.Version(), runtime.NumCPU(), load())
+	fmt.Printf("%-62s %12s  %-10s %s\n", "WHAT", "MEASURED", "AIM", "")
+	broken := false
+	for _, g := range groups {
+		if !g.wanted(only) {
+			continue
+		}
+		got, err := g.run(*verbose)
+		if err != nil {
+			fmt.Printf("%-62s %12s  %-10s %v\n", g.name+" ("+g.bench+")", "·", "·", err)
+			broken = true
+			continue
+		}
+		for _, r := range g.rows {
+			broken = !r.print(got) || broken
+		}
+	}
+	fmt.Printf("\nload now %s\n", load())
+	if broken {
+		os.Exit(1)
+	}
+}
+
+func (g group) wanted(only *regexp.Regexp) bool {
+	yes := only.MatchString(g.name)
+	for _, r := range g.rows {
+		yes = yes || only.MatchString(r.what)
+	}
+	return yes
+}
+
+// run runs the benchmark and returns its metrics by name.
+func (g group) run(verbose bool) (map[string]float64, error) {
+	cmd := exec.Command("go", "test", "-run", "^$", "-bench", "^"+g.bench+"$", "-benchtime", g.time, "-timeout", "20m", g.pkg)
+	cmd.Env = append(os.Environ(), "EBB_BENCH=1")
+	out, err := cmd.CombinedOutput()
+	if verbose || err != nil {
+		os.Stderr.Write(out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("did not run: %v", err)
+	}
+	got := map[string]float64{}
+	for sc := bufio.NewScanner(bytes.NewReader(out)); sc.Scan(); {
+		fields := strings.Fields(sc.Text())
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], g.bench) {
+			continue
+		}
+		for i := 2; i+1 < len(fields); i += 2 {
+			if v, err := strconv.ParseFloat(fields[i], 64); err == nil {
+				got[fields[i+1]] = v
+			}
+		}
+	}
+	return got, nil
+}
+
+// print shows the row, and reports whether it is as it must be.
+func (r row) print(got map[string]float64) bool {
+	v, known := got[r.metric]
+	if !known {
+		fmt.Printf("%-62s %12s  %-10s not measured here\n", r.what, "·", r.want())
+		return true
+	}
+	if r.scale != 0 {
+		v *= r.scale
+	}
+	kept := r.fact || r.least && v >= r.aim || !r.least && v <= r.aim
+	verdict := "ok"
+	switch {
+	case r.fact:
+		verdict = ""
+	case !kept && r.ratio:
+		verdict = "OVER, and it is a ratio: this fails"
+	case !kept:
+		verdict = "over"
+	}
+	fmt.Printf("%-62s %8s %-3s  %-10s %s\n", r.what, number(v), r.unit, r.want(), verdict)
+	return kept || !r.ratio
+}
+
+func (r row) want() string {
+	switch {
+	case r.fact:
+		return "·"
+	case r.least:
+		return fmt.Sprintf("≥ %s %s", number(r.aim), r.unit)
+	}
+	return fmt.Sprintf("≤ %s %s", number(r.aim), r.unit)
+}
+
+// number shows three significant digits.
+func number(v float64) string {
+	switch {
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), ".")
+}
+
+func load() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Join(strings.Fields(string(b))[:3], " ")
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	os.Exit(1)
+}
