@@ -78,7 +78,7 @@ func testMain(m *testing.M) int {
 // of the time.
 func runAll(m *testing.M) int {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "16"); err != nil {
+	if err := flag.Set("test.parallel", "40"); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		return 1
 	}
@@ -134,7 +134,7 @@ func setUp(t *testing.T, server *pgtest.Server, config string, hosts ...string) 
 	if server != nil {
 		database = server.Database
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	plane, journal := database(t), database(t)
 	schema, err := os.ReadFile("../../fleet/postgres/example.sql")

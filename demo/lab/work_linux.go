@@ -142,6 +142,9 @@ func workMain(args []string) error {
 			return err
 		}
 	}
+	if err := w.note("up"); err != nil {
+		return err
+	}
 	var end <-chan time.Time
 	if w.Life > 0 {
 		end = time.After(w.Life)
@@ -151,6 +154,9 @@ func workMain(args []string) error {
 		case <-end:
 			ended = true
 		case <-term:
+			if err := w.note("term"); err != nil {
+				return err
+			}
 			ended = !w.IgnoreTerm
 		}
 	}
@@ -158,7 +164,7 @@ func workMain(args []string) error {
 		_ = os.Remove(w.file())
 		_ = os.Remove(w.pids())
 	}
-	return nil
+	return w.note("end")
 }
 
 // rename sets the process's name: its first thread's.
@@ -187,6 +193,11 @@ func named() Work {
 // startMain is the command "start" of a host.
 func startMain() error {
 	w := named()
+	if err := w.note("start"); err != nil {
+		return err
+	}
+	before, after := slowness()
+	time.Sleep(before)
 	log, err := os.OpenFile("/var/log/work", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -200,11 +211,15 @@ func startMain() error {
 	if err := os.WriteFile(w.pids(), []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o600); err != nil {
 		return err
 	}
-	tmp := filepath.Join(manifests, ".new")
+	tmp := filepath.Join(manifests, ".new-"+filepath.Base(w.file()))
 	if err := os.WriteFile(tmp, []byte(w.manifest(time.Now())), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(tmp, w.file())
+	if err := os.Rename(tmp, w.file()); err != nil {
+		return err
+	}
+	time.Sleep(after)
+	return nil
 }
 
 // healthMain is the command "health" of a host.

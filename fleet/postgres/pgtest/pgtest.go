@@ -49,10 +49,11 @@ func Start(tb testing.TB) string {
 	return shared.server.Database(tb)
 }
 
-// New starts a server for one test.
-func New(tb testing.TB) *Server {
+// New starts a server for one test, with settings of its own besides those that
+// all servers here have.
+func New(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
-	s, err := launch(binaries(tb))
+	s, err := launch(binaries(tb), settings...)
 	if err != nil {
 		tb.Fatalf("start PostgreSQL: %v", err)
 	}
@@ -65,6 +66,8 @@ type Server struct {
 	bin  string
 	dir  string
 	port int
+	set  []string // more settings, "name=value"
+	env  []string // more environment
 	cred *syscall.Credential
 	cmd  *exec.Cmd
 	hold io.WriteCloser // the supervisor ends the server when this pipe closes
@@ -108,8 +111,21 @@ func Exec(tb testing.TB, url, text string) {
 }
 
 // launch makes a cluster and starts its server.
-func launch(bin string) (*Server, error) {
-	s := &Server{bin: bin}
+func launch(bin string, settings ...string) (*Server, error) {
+	s, err := place(bin, settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.init(); err != nil {
+		os.RemoveAll(s.dir)
+		return nil, err
+	}
+	return s.begin()
+}
+
+// place is a server without a cluster yet.
+func place(bin string, settings []string) (*Server, error) {
+	s := &Server{bin: bin, set: settings}
 	var err error
 	if s.cred, err = owner(); err != nil {
 		return nil, err
@@ -121,10 +137,15 @@ func launch(bin string) (*Server, error) {
 	if s.dir, err = os.MkdirTemp(parent, "ebb-pg-"); err != nil {
 		return nil, err
 	}
-	if err := s.init(); err != nil {
-		os.RemoveAll(s.dir)
-		return nil, err
+	if s.cred != nil {
+		err = os.Chown(s.dir, int(s.cred.Uid), int(s.cred.Gid))
 	}
+	return s, err
+}
+
+// begin finds a port and starts the server there.
+func (s *Server) begin() (*Server, error) {
+	var err error
 	for range 5 { // another process may take the port first
 		if s.port, err = freePort(); err != nil {
 			break
@@ -143,10 +164,8 @@ func (s *Server) init() error {
 		return err
 	}
 	if s.cred != nil {
-		for _, p := range []string{s.dir, pw} {
-			if err := os.Chown(p, int(s.cred.Uid), int(s.cred.Gid)); err != nil {
-				return err
-			}
+		if err := os.Chown(pw, int(s.cred.Uid), int(s.cred.Gid)); err != nil {
+			return err
 		}
 	}
 	cmd := exec.Command(filepath.Join(s.bin, "initdb"), "-D", s.data(), "-U", "ebb", "-A", "scram-sha-256",
@@ -163,21 +182,25 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 // dress runs a command as the owner of the cluster, in its folder.
 func (s *Server) dress(cmd *exec.Cmd) {
 	cmd.Dir = s.dir
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
+	cmd.Env = append([]string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}, s.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred, Setpgid: true}
 }
 
 // supervise keeps the server no longer than its standard input stays open, and
 // so no longer than the test process lives, however that ends. Then it also removes
 // the cluster; a server that is only stopped keeps it, by the word "keep".
-const supervise = `dir=$PWD; "$0" -D data -k "$dir" -p "$1" -c listen_addresses=127.0.0.1 -c fsync=off \
-	-c full_page_writes=off -c synchronous_commit=off -c max_connections=100 -c shared_buffers=16MB </dev/null >>log 2>&1 &
+const supervise = `dir=$PWD; pg=$0; port=$1; shift; "$pg" -D data -k "$dir" -p "$port" -c listen_addresses=127.0.0.1 -c fsync=off \
+	-c full_page_writes=off -c synchronous_commit=off -c max_connections=200 -c shared_buffers=16MB "$@" </dev/null >>log 2>&1 &
 p=$!; read -r line; kill -INT $p; wait $p
 if [ "$line" != keep ]; then cd / && rm -rf "$dir"; fi`
 
 // Start starts the server on its port.
 func (s *Server) Start() error {
-	cmd := exec.Command("/bin/sh", "-c", supervise, filepath.Join(s.bin, "postgres"), strconv.Itoa(s.port))
+	args := []string{"-c", supervise, filepath.Join(s.bin, "postgres"), strconv.Itoa(s.port)}
+	for _, set := range s.set {
+		args = append(args, "-c", set)
+	}
+	cmd := exec.Command("/bin/sh", args...)
 	s.dress(cmd)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -187,7 +210,7 @@ func (s *Server) Start() error {
 		return err
 	}
 	s.cmd, s.hold = cmd, in
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		var conn *pgx.Conn
 		if conn, err = pgx.Connect(ctx, s.URL("postgres")); err == nil {
@@ -212,6 +235,61 @@ func (s *Server) Stop() {
 	_ = s.cmd.Wait()
 	s.cmd = nil
 }
+
+// Kill ends all processes of the server with SIGKILL, and returns when they are
+// gone; Start starts it again. What it had confirmed is kept only where it was
+// made with Durable.
+func (s *Server) Kill() error {
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if err != nil {
+		return fmt.Errorf("kill PostgreSQL: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(line)
+	if err != nil {
+		return fmt.Errorf("kill PostgreSQL: its pid: %w", err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil { // it starts no more of them
+		return fmt.Errorf("kill PostgreSQL: %w", err)
+	}
+	all := append(children(pid), pid)
+	for _, p := range all {
+		_ = syscall.Kill(p, syscall.SIGKILL) // gone already, then
+	}
+	s.Stop()
+	for _, p := range all { // a server does not start beside backends of the one before
+		for end := time.Now().Add(time.Minute); syscall.Kill(p, 0) == nil; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				return fmt.Errorf("kill PostgreSQL: process %d does not end", p)
+			}
+		}
+	}
+	return nil
+}
+
+// children lists the processes that a process has started.
+func children(pid int) []int {
+	var list []int
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // it has ended
+		}
+		var state string
+		var parent int
+		rest := string(b[strings.LastIndexByte(string(b), ')')+1:])
+		if _, err := fmt.Sscan(rest, &state, &parent); err == nil && parent == pid {
+			child, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+			list = append(list, child)
+		}
+	}
+	return list
+}
+
+// Durable is the setting of a server that keeps what it has confirmed when its
+// processes are killed.
+const Durable = "synchronous_commit=on"
 
 func (s *Server) close() {
 	s.Stop()

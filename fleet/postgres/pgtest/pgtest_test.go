@@ -49,3 +49,20 @@ func TestSharedServerGivesFreshDatabases(t *testing.T) {
 		t.Fatalf("twice the same database: %s", a)
 	}
 }
+
+// A server that is killed comes back with everything that it had confirmed.
+func TestKill(t *testing.T) {
+	s := pgtest.New(t, pgtest.Durable)
+	url := s.Database(t)
+	pgtest.Exec(t, url, "create table kept (n int)")
+	for range 3 {
+		pgtest.Exec(t, url, "insert into kept values (7)")
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pgtest.Exec(t, url, "do $$ begin if (select count(*) from kept) <> 3 then raise 'something is missing'; end if; end $$")
+}
