@@ -31,6 +31,9 @@ type HostView struct {
 	// Stable reports that two readings of the claims around one of the facts
 	// agreed: without it, ghosts and orphans are only suspected.
 	Stable bool `json:"stable,omitempty"`
+	// Told is what a journal says of the holds, where there is nothing but a
+	// journal: in a replay.
+	Told Reading[Holds] `json:"-"`
 	// SelfClaims says that the plane claims nothing of its own: what the host
 	// recognises is what is claimed.
 	SelfClaims bool `json:"self_claims,omitempty"`
@@ -43,6 +46,9 @@ func (v HostView) Holds() (Holds, time.Time, bool) {
 	}
 	if s, ok := v.Summary.Get(); ok {
 		return s.Holds, v.Summary.At, true
+	}
+	if h, ok := v.Told.Get(); ok {
+		return h, v.Told.At, true
 	}
 	return Holds{}, time.Time{}, false
 }

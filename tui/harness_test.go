@@ -207,7 +207,7 @@ func (c *console) run(cmd tea.Cmd) {
 		}
 	case tea.QuitMsg:
 		c.quit = true
-	case feed.Want, feed.Open, feed.Show, feed.Say, doneMsg, planMsg, gateMsg:
+	case feed.Want, feed.Open, feed.Show, feed.Say, feed.Play, tapeMsg, doneMsg, planMsg, gateMsg:
 		c.send(msg)
 	default:
 		if seq := sequence(msg); seq != nil {

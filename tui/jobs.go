@@ -76,6 +76,10 @@ type (
 // begin notes a job. It says no where the same one is under way, and where the
 // console only reads.
 func (m *Model) begin(j job) (id int, ok bool) {
+	if m.film != nil {
+		m.say(noteBad, isReplay(j.verb))
+		return 0, false
+	}
 	if m.frame.Config.ReadOnly && !j.verb.Reads() {
 		m.say(noteBad, "read-only: this console was opened to look, not to "+string(j.verb))
 		return 0, false
@@ -85,7 +89,7 @@ func (m *Model) begin(j job) (id int, ok bool) {
 		return 0, false
 	}
 	m.jobs++
-	m.running[j] = run{m.jobs, m.env.Now()}
+	m.running[j] = run{m.jobs, m.opt.Now()}
 	if !j.verb.Reads() {
 		m.note = note{}
 	}
@@ -196,7 +200,7 @@ func (m *Model) done(d doneMsg) tea.Cmd {
 		d.text = "done"
 	}
 	m.say(noteOK, text+words.Text(d.text))
-	if m.cur == "gate" && m.host == d.job.host && (d.job.verb == feed.Accept || d.job.verb == feed.Clean) {
+	if m.cur == "gate" && m.film == nil && m.host == d.job.host && (d.job.verb == feed.Accept || d.job.verb == feed.Clean) {
 		return m.readGate(feed.Check, m.host)
 	}
 	return nil
@@ -290,6 +294,10 @@ func (m *Model) gated(g gateMsg) tea.Cmd {
 
 // makePlan asks what a drain would do, for the plan screen or for a form.
 func (m *Model) makePlan(h fleet.HostID, r feed.Request, f *form) tea.Cmd {
+	if m.film != nil {
+		m.say(noteBad, isReplay(feed.Plan))
+		return nil
+	}
 	m.planGen++
 	gen, verbs, ctx := m.planGen, m.opt.Verbs, m.ctx
 	if f == nil {

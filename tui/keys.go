@@ -15,11 +15,14 @@ import (
 // key routes a key: to the dialog on top, the line being typed, what is global,
 // the screen. On a screen that is too small to read, keys do nothing.
 func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
-	now := m.env.Now()
+	now := m.opt.Now()
 	if m.note.kind != noteBad {
 		m.note = note{}
 	}
-	if widget.TooSmall(m.width, m.height) {
+	if w, h := m.area(); widget.TooSmall(w, h) {
+		if m.film != nil {
+			return m.leaveBlind(k)
+		}
 		if k.String() == "ctrl+c" && len(m.frame.Driving) == 0 && !m.terminating() {
 			return tea.Quit
 		}
@@ -34,6 +37,9 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	m.guard.Accept(k, now) // it wants to see every key, to tell repeats
 	if m.line != nil {
 		return m.lineKey(k)
+	}
+	if cmd, ok := m.filmKey(k); ok {
+		return cmd
 	}
 	if cmd, ok := m.globalKey(k); ok {
 		return cmd
@@ -52,7 +58,7 @@ func (m *Model) globalKey(k tea.KeyPressMsg) (tea.Cmd, bool) {
 	case key.Matches(k, g.Quit):
 		return m.quit(), true
 	case key.Matches(k, g.Help):
-		return m.show(newHelp(m.env.Keys, m.cur)), true
+		return m.show(m.help()), true
 	case key.Matches(k, g.Command):
 		m.line = m.commandLine()
 		return nil, true
@@ -69,7 +75,7 @@ func (m *Model) globalKey(k tea.KeyPressMsg) (tea.Cmd, bool) {
 // place comes up.
 func (m *Model) overKey(k tea.KeyPressMsg) tea.Cmd {
 	over := m.over
-	closed, cmd := over.key(m, k, m.env.Now())
+	closed, cmd := over.key(m, k, m.opt.Now())
 	if !closed {
 		return cmd
 	}
@@ -93,7 +99,7 @@ func (m *Model) show(o overlay) tea.Cmd {
 	}
 	m.over = o
 	m.line = nil
-	return o.open(&m.guard, m.env.Now())
+	return o.open(&m.guard, m.opt.Now())
 }
 
 func (m *Model) paste(p tea.PasteMsg) {
@@ -156,6 +162,10 @@ func (m *Model) enter(p place) tea.Cmd {
 
 // entered reads what a screen can't draw from a frame.
 func (m *Model) entered(s keys.Scope) tea.Cmd {
+	if m.film != nil {
+		m.unknown()
+		return nil
+	}
 	if m.host == "" || m.gone(m.host) != "" {
 		return nil
 	}
@@ -180,6 +190,9 @@ func (m *Model) back() tea.Cmd {
 		return nil
 	}
 	n := len(m.trail)
+	if n == 0 && m.film != nil && (m.cur == m.film.first || m.cur == keys.Fleet) {
+		return m.leaveOrSay()
+	}
 	if n == 0 {
 		if m.cur != keys.Fleet {
 			return m.enter(place{keys.Fleet, m.host})
@@ -203,6 +216,9 @@ func (m *Model) refilter(s keys.Scope) {
 // quit ends the console. Where it drives drains it asks, and says what becomes
 // of each; while a host is being terminated it waits.
 func (m *Model) quit() tea.Cmd {
+	if m.film != nil {
+		return m.leave()
+	}
 	if m.terminating() {
 		m.say(noteBad, "a terminate is under way: its outcome must be written down first")
 		return nil

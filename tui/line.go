@@ -163,7 +163,7 @@ func (m *Model) command(text string) tea.Cmd {
 	case name == "quit", name == "q":
 		return m.quit()
 	case name == "help":
-		return m.show(newHelp(m.env.Keys, m.cur))
+		return m.show(m.help())
 	case name == "theme":
 		if err := m.rebuild(rest, m.env.Theme.Dark); err != nil {
 			m.say(noteBad, words.Text(err.Error()))

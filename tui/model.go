@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"ebb/fleet"
@@ -38,6 +37,7 @@ type Model struct {
 	running map[job]run
 	drove   map[fleet.HostID]string // drains that this console drives, until they end
 	mine    map[fleet.HostID]bool   // hosts whose drain was ended from here
+	film    *film                   // a journal that is played again; nil: this is now
 	jobs    int                     // runs started so far: their ids
 	planGen int                     // plans asked for so far; older answers are dropped
 	gateGen int
@@ -87,21 +87,22 @@ func New(ctx context.Context, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := keys.Default()
-	for _, b := range []*key.Binding{&k.Log.Pause, &k.Log.Faster, &k.Log.Slower} {
-		b.SetEnabled(false) // only a replay has use for them
-	}
-	env := feed.Env{Theme: th, Keys: k, Now: o.Now, Local: o.Local}
-	return &Model{
-		ctx: ctx, opt: o, env: env, panes: newPanes(env), cur: keys.Fleet,
+	m := &Model{
+		ctx: ctx, opt: o, cur: keys.Fleet,
 		filter: map[keys.Scope]string{}, running: map[job]run{},
 		drove: map[fleet.HostID]string{}, mine: map[fleet.HostID]bool{},
-	}, nil
+	}
+	m.env = feed.Env{Theme: th, Keys: keys.Default(), Now: m.now, Local: o.Local}
+	m.panes = newPanes(m.env)
+	if o.Replay != nil {
+		m.play(*o.Replay, "")
+	}
+	return m, nil
 }
 
 // Init implements tea.Model.
 func (m *Model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.guard.Start(), m.next(nil)}
+	cmds := []tea.Cmd{m.guard.Start(), m.next(nil), m.rolls()}
 	if m.opt.Theme == "" {
 		cmds = append(cmds, tea.RequestBackgroundColor)
 	}
@@ -125,6 +126,9 @@ const frameEvery = 100 * time.Millisecond
 // the latest there is then.
 func (m *Model) next(newer <-chan struct{}) tea.Cmd {
 	ctx, source := m.ctx, m.opt.Source
+	if source == nil {
+		return nil // a replay that nothing goes on behind
+	}
 	return func() tea.Msg {
 		if newer != nil && !pause(ctx, frameEvery) {
 			return nil
@@ -164,8 +168,16 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case frameMsg:
-		m.take(msg.frame)
+		if m.film != nil {
+			m.film.live, m.film.have = msg.frame, true
+		} else {
+			m.take(msg.frame)
+		}
 		return m.next(msg.next)
+	case rolledMsg:
+		return m.rolled(msg)
+	case tapeMsg:
+		return m.gotTape(msg)
 	case tickMsg:
 		if msg.gen != m.tickGen {
 			return nil
@@ -185,6 +197,8 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 		m.paste(msg)
 	case feed.Open:
 		return m.open(msg.Screen, msg.Host)
+	case feed.Play:
+		return m.rewind(msg)
 	case feed.Want:
 		return m.want(msg)
 	case feed.Show:
@@ -251,7 +265,7 @@ func (m *Model) ticked() tea.Cmd {
 	for j := range m.running {
 		busy = busy || j.verb == feed.Check || j.verb == feed.Verify || j.host == m.host
 	}
-	if !ok || busy || m.env.Now().Sub(at) < gateEvery {
+	if !ok || busy || m.film != nil || m.env.Now().Sub(at) < gateEvery {
 		return nil
 	}
 	return m.readGate(feed.Check, m.host)
@@ -314,7 +328,7 @@ func (m *Model) rebuild(name string, dark bool) error {
 	return nil
 }
 
-func (m *Model) say(kind noteKind, text string) { m.note = note{text, kind, m.env.Now()} }
+func (m *Model) say(kind noteKind, text string) { m.note = note{text, kind, m.opt.Now()} }
 
 // view returns the host as the latest frame has it.
 func (m *Model) view(h fleet.HostID) fleet.HostView {

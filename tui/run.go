@@ -12,12 +12,14 @@ import (
 
 	"ebb/themes"
 	"ebb/tui/feed"
+	"ebb/tui/replay"
 )
 
 // Options are what a console is made of.
 type Options struct {
 	Source feed.Source
 	Verbs  feed.Verbs
+	Replay *replay.Player // play this instead; Source may be nil then
 
 	Theme  string              // name or path; empty: by the environment and the terminal
 	ASCII  bool                // plain signs only, whatever the locale says

@@ -28,24 +28,24 @@ func (m *Model) View() tea.View {
 
 // Screen draws everything, in exactly the size of the terminal.
 func (m *Model) Screen() string {
-	w, h := m.width, m.height
+	w, h := m.area()
 	if w < 1 || h < 1 {
-		return ""
+		return m.framed("")
 	}
-	now := m.env.Now()
+	now := m.opt.Now()
 	var header []string
 	if h >= 10 {
-		header = []string{m.head(w, now)}
+		header = []string{m.head(w, m.env.Now())}
 	}
 	text, ok := widget.Frame(w, h, header, m.body, m.foot(w, h, now))
 	if !ok || m.over == nil {
-		return text
+		return m.framed(text)
 	}
 	width := min(w, 84)
 	if w < 92 {
 		width = w // no ragged edge of what lies under it
 	}
-	return widget.Overlay(text, m.over.view(width, max(1, h-4), now, m.env.Theme), w, h, m.env.Theme)
+	return m.framed(widget.Overlay(text, m.over.view(width, max(1, h-4), now, m.env.Theme), w, h, m.env.Theme))
 }
 
 func (m *Model) body(w, h int) string {
@@ -60,6 +60,9 @@ func (m *Model) body(w, h int) string {
 func (m *Model) head(w int, now time.Time) string {
 	s := m.env.Theme.Styles
 	left := " " + s.Title.Render("ebb") + "  " + s.Dim.Render(m.crumbs(w < 60))
+	if m.film != nil {
+		return m.filmHead(w)
+	}
 	if m.frame.Config.ReadOnly {
 		left += "  " + s.Warn.Render("READ-ONLY")
 	}
@@ -152,6 +155,9 @@ func (m *Model) foot(w, h int, now time.Time) []string {
 	if now := m.panes.all[m.cur].line(); m.line == nil && now != nil {
 		line = now
 	}
+	if m.film != nil && m.line == nil {
+		line = m.filmLine()
+	}
 	help := widget.HelpLine(line, w, m.env.Theme)
 	if m.over != nil {
 		help = "" // what is on top has its own line of keys
@@ -170,6 +176,10 @@ func (m *Model) status(w int, now time.Time) string {
 	left := ""
 	switch text := plain(m.note.text, m.env.Theme.Glyphs); {
 	case !m.note.stands(now):
+		if m.film != nil {
+			left = m.lastEvent()
+			break
+		}
 		left = s.Warn.Render(plain(m.trouble(), m.env.Theme.Glyphs))
 		if m.trouble() == "" && m.have {
 			left = s.Dim.Render(plain(m.panes.all[m.cur].hint(), m.env.Theme.Glyphs))

@@ -26,6 +26,10 @@ const (
 // want begins what a person asked for: at once where it can be undone with a
 // key, behind a line of input or a question where not.
 func (m *Model) want(w feed.Want) tea.Cmd {
+	if m.film != nil {
+		m.say(noteBad, isReplay(w.Verb))
+		return nil
+	}
 	if w.Host == "" && len(w.Hosts) == 0 {
 		m.say(noteBad, string(w.Verb)+": no host is chosen")
 		return nil

@@ -14,6 +14,7 @@ import (
 	"ebb/cmd/ebb/station"
 	"ebb/drain"
 	"ebb/fleet"
+	"ebb/tui/logview"
 	"ebb/tui/widget"
 	"ebb/tui/words"
 )
@@ -209,27 +210,44 @@ func diffText(w io.Writer, v fleet.HostView, findings []fleet.Finding) error {
 
 func logCommand(a *app) *cobra.Command {
 	var follow bool
+	var filter, export string
 	c := &cobra.Command{
 		Use: "log [HOST]", Short: "Print the journal, of one host or of all",
+		Long: `Prints the journal, of one host or of all.
+
+--filter takes what / takes on the console's log: words that an event must have,
+!words that it must not, and kind:, by:, host:, workload: or drain: with the
+beginning of a value. --export writes the journal as it is, an event a line, for
+ebb replay or to be read into another journal.`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if export != "" && (follow || filter != "") {
+				return &usageError{err: fmt.Errorf("--export writes the whole journal, once: without --follow and --filter"), command: cmd.CommandPath()}
+			}
 			return a.with(cmd.Context(), func(s *station.Station) error {
 				if err := s.NeedJournal(); err != nil {
 					return err
 				}
 				var only fleet.HostID
+				var err error
 				if len(args) == 1 {
-					id, err := s.Resolve(cmd.Context(), args[0])
-					if err != nil {
+					if only, err = s.Resolve(cmd.Context(), args[0]); err != nil {
 						return err
 					}
-					only = id
+				}
+				if export != "" {
+					return a.exportJournal(cmd.Context(), s, only, export)
+				}
+				if a.filter, err = widget.ParseFilter(filter); err != nil {
+					return &usageError{err: err, command: cmd.CommandPath()}
 				}
 				return a.log(cmd.Context(), s, only, follow)
 			})
 		},
 	}
 	c.Flags().BoolVar(&follow, "follow", false, "go on printing what is added")
+	c.Flags().StringVar(&filter, "filter", "", "print only what matches: words, !words, kind:drive.waits, by:mira, workload:web-7")
+	c.Flags().StringVar(&export, "export", "", "write the whole journal to this file instead, an event a line (- for the output)")
 	return a.outputFlag(c)
 }
 
@@ -238,7 +256,7 @@ func (a *app) log(ctx context.Context, s *station.Station, only fleet.HostID, fo
 	line := func(events []drain.Event) error {
 		for _, ev := range events {
 			after = ev.Seq
-			if only != "" && ev.Stream != string(only) {
+			if only != "" && ev.Stream != string(only) || !a.filter.Match(logview.Filterable(ev)) {
 				continue
 			}
 			if err := a.logLine(ev); err != nil {

@@ -132,7 +132,7 @@ func (d *drawing) doing(l line) (string, words.Due) {
 	if l.it.Late && l.it.Open() {
 		text = "arrived late; " + text
 	}
-	if own := keysFor(l); own != "" {
+	if own := keysFor(l, d.frame.Replay != ""); own != "" {
 		if lipgloss.Width(text+own) > d.room { // the keys are worth more than the whole sentence
 			text = words.Doing(l.it, d.frame.Policy, true)
 		}
@@ -145,9 +145,9 @@ func (d *drawing) doing(l line) (string, words.Due) {
 }
 
 // keysFor names the keys that answer a workload that needs somebody.
-func keysFor(l line) string {
+func keysFor(l line, replay bool) string {
 	switch {
-	case l.kind != item || !l.it.Open() || !l.needsYou():
+	case l.kind != item || !l.it.Open() || !l.needsYou() || replay:
 		return ""
 	case l.it.Held:
 		return "   r retry · e escalate · K keep"

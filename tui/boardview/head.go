@@ -121,7 +121,7 @@ func (d *drawing) numbers(width int) string {
 	parts = append(parts, lost.Render(fmt.Sprintf("%d lost", c.Lost)))
 	if at := words.Expected(*d.state, d.frame.Policy, d.clock); !at.IsZero() {
 		parts = append(parts, s.Dim.Render("expected ")+words.HM(at))
-	} else if c.Left > 0 && !d.state.Phase.Ended() {
+	} else if c.Left > 0 && !d.state.Phase.Ended() && d.frame.Replay == "" {
 		parts = append(parts, s.Dim.Render("expected: not by itself"))
 	}
 	return widget.Sides(" "+strings.Join(parts, "   "), d.burnDown()+" ", width)
@@ -218,6 +218,9 @@ func (d *drawing) warning() string {
 	if d.gone != "" {
 		return s.State(themes.Terminated).Render(d.gone + ": this is what was last known")
 	}
+	if d.frame.Replay != "" {
+		return d.recorded()
+	}
 	if ok, why := feed.Fresh(d.view, d.now); !ok {
 		return s.State(themes.Unreachable).Render(g.Unreachable + " this is what was last known: " + words.Text(why))
 	}
@@ -236,6 +239,21 @@ func (d *drawing) warning() string {
 		return s.Ok.Render("empty: " + words.AfterEmpty)
 	}
 	return ""
+}
+
+// recorded is the warning of a replay: nothing but what the journal says is
+// known, and nothing can be done about it.
+func (d *drawing) recorded() string {
+	s := d.env.Theme.Styles
+	switch {
+	case d.idle():
+		return s.Warn.Render("nobody drove this drain")
+	case d.state != nil && !d.state.Waiting.IsZero():
+		return s.Warn.Render("waits: " + words.Reason(d.state.Waiting))
+	case d.state != nil && d.state.Phase == drain.DeadlineReached:
+		return s.Danger.Render("the deadline was reached, the host stayed held")
+	}
+	return s.Dim.Render("as the journal tells it: the host itself is not known in a replay")
 }
 
 // foot is what happens next and what happened last.

@@ -77,6 +77,9 @@ func (m Model) refresh() {
 	if m.d.state != nil && (m.d.state.Drain == "" || m.d.state.Undone && m.d.gone == "") {
 		m.d.state = nil
 	}
+	if m.d.frame.Replay != "" {
+		m.table.SetEmpty("the journal has not said what runs here")
+	}
 	m.table.SetRows(m.d.lines())
 }
 

@@ -26,6 +26,7 @@ type Frame struct {
 	Driving  map[fleet.HostID]bool        // drains that this very process drives
 	Policy   drain.Policy                 // for the times that countdowns run to
 	Config   Config                       //
+	Replay   string                       // the journal that is played again; empty: this is now
 }
 
 // EventsKept bounds Frame.Events.
@@ -37,6 +38,12 @@ type Config struct {
 	Terminator string // what terminate would run, as configured: "cloudctl instances terminate {instance}"
 	ReadOnly   bool
 	Version    string
+}
+
+// Historian is what a Source is that can read the whole journal, oldest event
+// first.
+type Historian interface {
+	History(ctx context.Context) ([]drain.Event, error)
 }
 
 // Source hands over the latest frame and a channel that is closed when there is

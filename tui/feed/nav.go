@@ -60,6 +60,13 @@ type Open struct {
 	Host   fleet.HostID
 }
 
+// Play is a message from a screen: play the journal again, from an event on; with
+// none, from the beginning of the host's newest drain.
+type Play struct {
+	Host fleet.HostID // whose board to look at; empty: all hosts
+	ID   string
+}
+
 // Show is a message from a screen: lay these lines over it, to be read. They are
 // cleaned before they are drawn.
 type Show struct {

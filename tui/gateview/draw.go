@@ -77,6 +77,9 @@ func (m Model) foot(width int) []string {
 	if m.gone() != "" {
 		return append(out, " "+m.verdict())
 	}
+	if m.frame.Replay != "" {
+		return append(out, " "+s.Dim.Render("what a gate found, and what terminate ran, stands in the log (7)"))
+	}
 	command := ""
 	if m.gate != nil {
 		command = m.gate.Command

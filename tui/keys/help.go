@@ -38,7 +38,10 @@ func (m Map) Own(s Scope) []key.Binding {
 		return []key.Binding{m.Handover.Accept, m.Handover.Open}
 	case Log:
 		k := m.Log
-		return []key.Binding{k.Follow, k.Details, k.Pause, k.Faster, k.Slower}
+		return []key.Binding{k.Follow, k.Details, k.Replay}
+	case Replay:
+		k := m.Replay
+		return []key.Binding{k.Pause, k.Faster, k.Slower, k.Step, k.Before, k.Person, k.Time, k.Begin, k.End, k.Leave}
 	case Dialog:
 		k := m.Dialog
 		return []key.Binding{k.Yes, k.No, k.Enter, k.Cancel}

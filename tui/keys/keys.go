@@ -22,6 +22,7 @@ const (
 	Plan     Scope = "plan"
 	Handover Scope = "handover"
 	Log      Scope = "log"
+	Replay   Scope = "replay" // on top of every screen, while a journal is played again
 	Dialog   Scope = "dialog"
 	Input    Scope = "input"
 )
@@ -69,8 +70,11 @@ type PlanKeys struct{ Drain, Details key.Binding }
 // HandoverKeys are those of the page between two shifts.
 type HandoverKeys struct{ Accept, Open key.Binding }
 
-// LogKeys are those of the journal, and of its replay.
-type LogKeys struct{ Follow, Details, Pause, Faster, Slower key.Binding }
+// LogKeys are those of the journal.
+type LogKeys struct{ Follow, Details, Replay key.Binding }
+
+// ReplayKeys work on every screen while a journal is played again.
+type ReplayKeys struct{ Pause, Faster, Slower, Step, Before, Person, Begin, End, Time, Leave key.Binding }
 
 // DialogKeys are those of a question.
 type DialogKeys struct{ Yes, No, Enter, Cancel key.Binding }
@@ -88,6 +92,7 @@ type Map struct {
 	Plan     PlanKeys
 	Handover HandoverKeys
 	Log      LogKeys
+	Replay   ReplayKeys
 	Dialog   DialogKeys
 	Input    InputKeys
 }
@@ -157,9 +162,19 @@ func Default() Map {
 		Log: LogKeys{
 			Follow:  bind("follow", "f"),
 			Details: bind("details", "enter"),
-			Pause:   bind("pause the replay", "p"),
-			Faster:  bind("faster", "+", "="),
-			Slower:  bind("slower", "-"),
+			Replay:  bind("replay", "R"),
+		},
+		Replay: ReplayKeys{
+			Pause:  bind("pause, go on", "space"),
+			Faster: bind("faster", "+", "="),
+			Slower: bind("slower", "-"),
+			Step:   bind("one event", "."),
+			Before: bind("one back", ","),
+			Person: bind("next that needs a person", "n"),
+			Begin:  bind("begin", "<"),
+			End:    bind("end", ">"),
+			Time:   bind("to a time", "@"),
+			Leave:  bind("leave the replay", "q", "ctrl+c"),
 		},
 		Dialog: DialogKeys{
 			Yes:    bind("yes", "y"),

@@ -28,7 +28,7 @@ func TestCollisionsAreFound(t *testing.T) {
 func TestEveryBindingIsListed(t *testing.T) {
 	m := Default()
 	v := reflect.ValueOf(m)
-	for i, scope := range []Scope{Global, Fleet, Board, Diff, Gate, Plan, Handover, Log, Dialog, Input} {
+	for i, scope := range []Scope{Global, Fleet, Board, Diff, Gate, Plan, Handover, Log, Replay, Dialog, Input} {
 		part := v.Field(i)
 		if got := strings.ToLower(v.Type().Field(i).Name); got != string(scope) {
 			t.Fatalf("field %d is %s, want %s", i, got, scope)

@@ -55,15 +55,67 @@ func New(env feed.Env) Model {
 				widget.T(words.Event(e), style(env, e)),
 			}
 		},
-		Match: func(e drain.Event) widget.Filterable {
-			return widget.Filterable{
-				Text:   strings.Join([]string{e.Stream, e.By.Name, string(e.Kind), words.Event(e)}, " "),
-				Fields: map[string]string{"host": fleet.HostID(e.Stream).Name(), "by": e.By.Name, "kind": string(e.Kind), "drain": e.Drain},
-			}
-		},
+		Match: Filterable,
 		Empty: "the journal has nothing yet",
 	})
 	return m
+}
+
+// Filterable is what a filter sees of an event: its line, its fields, and with
+// workload: each workload it is about, by kind/id or by id.
+func Filterable(e drain.Event) widget.Filterable {
+	return widget.Filterable{
+		Text:   strings.Join([]string{e.Stream, e.By.Name, string(e.Kind), words.Event(e)}, " "),
+		Fields: map[string]string{"host": fleet.HostID(e.Stream).Name(), "by": e.By.Name, "kind": string(e.Kind), "drain": e.Drain},
+		Many: func(field string) []string {
+			if field != "workload" {
+				return nil
+			}
+			return workloads(e.Body)
+		},
+	}
+}
+
+// workloads are those that a body names under key, keys or may_die, at any depth:
+// so it is with every kind of event, those too that are not known here.
+func workloads(body json.RawMessage) []string {
+	var v any
+	if json.Unmarshal(body, &v) != nil {
+		return nil
+	}
+	var out []string
+	add := func(v any) {
+		if s, ok := v.(string); ok {
+			out = append(out, s)
+			if _, id, ok := strings.Cut(s, "/"); ok {
+				out = append(out, id)
+			}
+		}
+	}
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, one := range v {
+				walk(one)
+			}
+		case map[string]any:
+			for name, one := range v {
+				switch list, many := one.([]any); {
+				case name == "key":
+					add(one)
+				case many && (name == "keys" || name == "may_die"):
+					for _, k := range list {
+						add(k)
+					}
+				default:
+					walk(one)
+				}
+			}
+		}
+	}
+	walk(v)
+	return out
 }
 
 // style marks what must not be overlooked; what the driver does by itself is
@@ -154,6 +206,12 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 		if m.follow = !m.follow; m.follow {
 			m.table.Last()
 		}
+	case key.Matches(k, m.env.Keys.Log.Replay):
+		play := feed.Play{Host: m.host}
+		if e, ok := m.table.Selected(); ok && !m.follow {
+			play.ID = e.ID
+		}
+		return m, feed.Send(play)
 	case key.Matches(k, m.env.Keys.Log.Details):
 		if e, ok := m.table.Selected(); ok {
 			return m, feed.Send(details(e))

@@ -11,6 +11,8 @@ type Filterable struct {
 	Text   string            // what free words are looked for in
 	Labels map[string]string // for label=value
 	Fields map[string]string // for field:value, such as state, by or class
+
+	Many func(field string) []string // fields of which a row has several; nil without any
 }
 
 // Filter says which rows are shown. The zero Filter shows all.
@@ -131,6 +133,14 @@ func (t term) match(r Filterable) bool {
 		v, ok := r.Fields[strings.ToLower(t.key)]
 		if ok {
 			return t.any(func(want string) bool { return want != "" && strings.HasPrefix(strings.ToLower(v), want) })
+		}
+		if r.Many == nil {
+			break
+		}
+		for _, v := range r.Many(strings.ToLower(t.key)) {
+			if t.any(func(want string) bool { return want != "" && strings.HasPrefix(strings.ToLower(v), want) }) {
+				return true
+			}
 		}
 	}
 	return strings.Contains(strings.ToLower(r.Text), t.raw)

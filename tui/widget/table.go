@@ -67,6 +67,9 @@ func (t *Table[R]) SetColumns(cols []Column) {
 	t.headers = slices.ContainsFunc(cols, func(c Column) bool { return c.Title != "" })
 }
 
+// SetEmpty changes what is shown where there are no rows.
+func (t *Table[T]) SetEmpty(text string) { t.of.Empty = text }
+
 // SetSection changes which rows stand under one heading; nil is no headings.
 func (t *Table[R]) SetSection(of func(R) string) {
 	old := t.ids()

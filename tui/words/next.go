@@ -37,7 +37,8 @@ func Next(it drain.Item, s drain.State, p drain.Policy, now time.Time) (at time.
 }
 
 // DueOf is Next with what a bar needs. Times are those of the journal's clock,
-// like those in the state.
+// like those in the state. A gap that the policy does not have, as in a replay,
+// is not known: what hangs on it has no time.
 func DueOf(it drain.Item, s drain.State, p drain.Policy, now time.Time) Due {
 	d := due(it, s, p, now)
 	d.Key = it.Key
@@ -59,6 +60,8 @@ func due(it drain.Item, s drain.State, p drain.Policy, now time.Time) Due {
 		return Due{}
 	case !it.MissingAt.IsZero() && (!it.TermAt.IsZero() || it.Verdict == fleet.Unattributed || it.Verdict == fleet.Orphan):
 		return Due{} // it left: by our signal, or nobody claimed it
+	case !it.MissingAt.IsZero() && p.CacheWindow == 0:
+		return Due{}
 	case !it.MissingAt.IsZero():
 		return Due{From: it.MissingAt, At: it.MissingAt.Add(p.CacheWindow), What: "lost"}
 	case it.Held, it.Keep, !it.KillAt.IsZero():
@@ -94,6 +97,8 @@ func escalation(it drain.Item, p drain.Policy) Due {
 	switch {
 	case it.NoticeAt.IsZero(), !it.MayDie && !byPerson:
 		return Due{}
+	case p.Notice == 0 || p.TermGap == 0 || grace(it, p) == 0:
+		return Due{}
 	case it.TermAt.Before(it.NoticeAt): // or not sent yet
 		return Due{From: it.NoticeAt, At: it.NoticeAt.Add(p.Notice), What: "TERM"}
 	case it.Term2At.Before(asked) && unheard:
@@ -106,8 +111,12 @@ func escalation(it drain.Item, p drain.Policy) Due {
 	return Due{From: it.TermAt, At: kill.Add(p.TermGap), What: "KILL"}
 }
 
-// lastStart is when an escalation begins at the latest, to be over in time.
+// lastStart is when an escalation begins at the latest, to be over in time; zero
+// where that is not known.
 func lastStart(it drain.Item, s drain.State, p drain.Policy) time.Time {
+	if p.Notice == 0 || p.TermGap == 0 || p.Margin == 0 {
+		return time.Time{}
+	}
 	return s.Deadline.Add(-(p.Notice + grace(it, p) + p.TermGap + p.Margin))
 }
 
@@ -118,6 +127,9 @@ func retiring(it drain.Item, s drain.State, p drain.Policy, now time.Time) Due {
 		return Due{}
 	}
 	at := lastStart(it, s, p)
+	if at.IsZero() {
+		return Due{}
+	}
 	if end := it.TermAt.Add(grace(it, p)); end.After(at) {
 		at = end
 	}
@@ -143,6 +155,9 @@ func expiry(it drain.Item, s drain.State, p drain.Policy, now time.Time) Due {
 // move is when a move counts as late, from its first act.
 func move(it drain.Item, p drain.Policy) Due {
 	if !it.RetryAt.IsZero() && it.StartedAt.IsZero() {
+		if p.Retry == 0 {
+			return Due{}
+		}
 		return Due{From: it.RetryAt, At: it.RetryAt.Add(p.Retry << min(max(it.Fails-1, 0), 3)), What: "retry"}
 	}
 	if it.FirstAct.IsZero() || it.Overdue || it.Budget.Move == 0 {

@@ -62,6 +62,14 @@ func (c *Console) Latest() (feed.Frame, <-chan struct{}) {
 	return c.latest, c.changed
 }
 
+// History implements feed.Historian: the whole journal, for a replay.
+func (c *Console) History(ctx context.Context) ([]drain.Event, error) {
+	if c.Journal == nil {
+		return nil, c.JournalError
+	}
+	return c.Journal.All(ctx, 0, 0)
+}
+
 // publish hands out a new frame when snapshot or journal have changed.
 func (c *Console) publish(ctx context.Context) {
 	for {
