@@ -162,6 +162,10 @@ func (a *app) ended(id fleet.HostID, st drain.State) error {
 	case drain.DeadlineReached:
 		fmt.Fprintf(a.out, "deadline reached with %d left:\n", len(st.Left))
 		for _, l := range st.Left {
+			if l.Key.IsZero() { // of the host, not of a workload
+				fmt.Fprintf(a.out, "  %s: %s\n", id.Name(), widget.Clean(words.Reason(l.Reason)))
+				continue
+			}
 			fmt.Fprintf(a.out, "  %s  %s  %s  %s\n", widget.Clean(l.Key.String()), l.Class, orDot(widget.Clean(l.Owner)), widget.Clean(words.Reason(l.Reason)))
 		}
 		fmt.Fprintf(a.out, "the host stays held. Next: ebb ask %s extend 30m, ebb ask %s/KIND/ID escalate, or ebb undrain %s\n", id.Name(), id.Name(), id.Name())

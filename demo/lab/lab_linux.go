@@ -36,6 +36,7 @@ type Lab struct {
 	public ssh.PublicKey
 	via    map[string]string // jump hosts
 	at     map[string]string // where a name leads instead of to its own host
+	routes map[string]string // host:port by which a host is reached, where that is not its own
 	follow sync.WaitGroup
 	stop   context.CancelFunc
 	ctx    context.Context // ends with Close: the platform's watching ends with it
@@ -46,7 +47,7 @@ var numbers atomic.Int32
 // New starts a lab. The caller closes it.
 func New(ctx context.Context, o Options) (*Lab, error) {
 	l := &Lab{Dir: filepath.Join(fsDir(), o.Name), Plane: o.Plane, Journal: o.Journal, extra: o.Config,
-		Hosts: map[string]*Host{}, via: map[string]string{}, at: map[string]string{}}
+		Hosts: map[string]*Host{}, via: map[string]string{}, at: map[string]string{}, routes: map[string]string{}}
 	l.ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := os.MkdirAll(filepath.Join(l.Dir, "home"), 0o755); err != nil {
 		return nil, err
@@ -167,7 +168,11 @@ func (l *Lab) sshConfig() string {
 		if other, ok := l.at[name]; ok {
 			addr = l.Hosts[other].Addr
 		}
-		fmt.Fprintf(&b, "Host %s\n  HostName %s\n  User root\n  IdentityFile %s\n", name, addr, l.File("key"))
+		port := "22"
+		if route, ok := l.routes[name]; ok {
+			addr, port, _ = strings.Cut(route, ":")
+		}
+		fmt.Fprintf(&b, "Host %s\n  HostName %s\n  Port %s\n  User root\n  IdentityFile %s\n", name, addr, port, l.File("key"))
 		if via, ok := l.via[name]; ok {
 			fmt.Fprintf(&b, "  ProxyJump %s\n", via)
 		}
@@ -177,8 +182,12 @@ func (l *Lab) sshConfig() string {
 
 func (l *Lab) knownHosts() string {
 	var b strings.Builder
-	for _, h := range l.Hosts {
-		b.WriteString(knownhosts.Line([]string{h.Addr}, h.Key) + "\n")
+	for name, h := range l.Hosts {
+		at := []string{h.Addr}
+		if route, ok := l.routes[name]; ok {
+			at = append(at, route)
+		}
+		b.WriteString(knownhosts.Line(at, h.Key) + "\n")
 	}
 	return b.String()
 }
@@ -187,6 +196,16 @@ func (l *Lab) knownHosts() string {
 // changed hands; to itself again where the names are the same.
 func (l *Lab) Lead(name, to string) error {
 	l.at[name] = to
+	return os.WriteFile(l.File("ssh_config"), []byte(l.sshConfig()), 0o600)
+}
+
+// Route makes a host be reached by another address than its own: that of a proxy,
+// as host:port.
+func (l *Lab) Route(name, addr string) error {
+	l.routes[name] = addr
+	if err := os.WriteFile(l.File("known_hosts"), []byte(l.knownHosts()), 0o600); err != nil {
+		return err
+	}
 	return os.WriteFile(l.File("ssh_config"), []byte(l.sshConfig()), 0o600)
 }
 

@@ -115,8 +115,9 @@ func tomlString(s string) string {
 	return b.String() + `"`
 }
 
-// workMain is a workload's process: it lives until its time is up, or until TERM
-// unless it ignores that; then it removes its manifest.
+// workMain is a workload's process: it lives until its time is up, until its owner
+// ends it with INT, or until TERM unless it ignores that; then it removes its
+// manifest.
 func workMain(args []string) error {
 	var w Work
 	f := flag.NewFlagSet("work", flag.ContinueOnError)
@@ -130,8 +131,9 @@ func workMain(args []string) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	term := make(chan os.Signal, 4)
+	term, owner := make(chan os.Signal, 4), make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
+	signal.Notify(owner, os.Interrupt)
 	if w.Comm != "" {
 		if err := rename(w.Comm); err != nil {
 			return err
@@ -152,6 +154,8 @@ func workMain(args []string) error {
 	for ended := false; !ended; {
 		select {
 		case <-end:
+			ended = true
+		case <-owner:
 			ended = true
 		case <-term:
 			if err := w.note("term"); err != nil {
