@@ -32,10 +32,12 @@ func (p place) open(opts ...Option) *Journal {
 	return j
 }
 
-// each runs a test on both databases.
+// each runs a test on both databases, and on one of them behind a pooler that
+// gives every transaction another connection.
 func each(t *testing.T, test func(*testing.T, place)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, place{t, "sqlite:" + filepath.Join(t.TempDir(), "journal.db")}) })
 	t.Run("postgres", func(t *testing.T) { test(t, place{t, pgtest.Start(t)}) })
+	t.Run("pooled", func(t *testing.T) { test(t, place{t, pgtest.StartPooled(t)}) })
 }
 
 var ann = drain.Actor{Name: "ann", Console: "console:1"}

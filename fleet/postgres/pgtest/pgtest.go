@@ -326,11 +326,28 @@ func binaries(tb testing.TB) string {
 	if p, err := exec.LookPath("postgres"); err == nil {
 		return filepath.Dir(p)
 	}
-	if _, err := os.Stat("/etc/debian_version"); err == nil && os.Getuid() == 0 {
-		tb.Fatal("PostgreSQL is not installed: apt-get install postgresql")
-	}
-	tb.Skip("PostgreSQL is not installed")
+	missing(tb, "postgresql")
 	return ""
+}
+
+// needs finds the file of a Debian package; the pattern is a glob.
+func needs(tb testing.TB, pkg, pattern string) string {
+	tb.Helper()
+	found, _ := filepath.Glob(pattern)
+	if len(found) == 0 {
+		missing(tb, pkg)
+	}
+	return found[0]
+}
+
+// missing fails a test where what it lacks should be there, and skips it
+// elsewhere.
+func missing(tb testing.TB, pkg string) {
+	tb.Helper()
+	if _, err := os.Stat("/etc/debian_version"); err == nil && os.Getuid() == 0 {
+		tb.Fatalf("%s is not installed: apt-get install %s", pkg, pkg)
+	}
+	tb.Skipf("%s is not installed", pkg)
 }
 
 func freePort() (int, error) {
