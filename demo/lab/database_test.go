@@ -14,9 +14,7 @@ import (
 // at the terminate.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("EBB_LAB") != "1" {
-		setUp(t, nil, "")
-	}
+	ownServer(t)
 	server := pgtest.New(t)
 	b := setUp(t, server, "", "d1", "d2")
 	run, pid := b.drains("d2")
@@ -51,9 +49,7 @@ func TestDatabaseAway(t *testing.T) {
 // the error say which side is missing, and a drain refuses.
 func TestPlaneStaysAway(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("EBB_LAB") != "1" {
-		setUp(t, nil, "")
-	}
+	ownServer(t)
 	server := pgtest.New(t)
 	b := setUp(t, server, "", "p1")
 	server.Stop()

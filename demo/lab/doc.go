@@ -12,6 +12,6 @@
 // links and mounts are gone with it however it ends. Nothing outside it is
 // contacted. It needs root and Linux; [Missing] says what a machine lacks.
 //
-// The program that the tests are compiled into is also what hosts run: as their
-// first process, and as workloads. [Main] tells these roles apart.
+// The program labhost is what hosts run: as their first process, and as workloads.
+// [Main] tells these roles apart.
 package lab

@@ -20,9 +20,11 @@ const (
 	envTests  = "EBB_LAB_RUN" // "1" in the process that runs the tests
 )
 
-// program is the name under which the test binary is copied into the lab; it is
-// found by it again in its other roles.
-const program = "labhost"
+// Programs of a lab, below Bin. runner is the name of the copy of this one.
+const (
+	program = "labhost"
+	runner  = "labtest"
+)
 
 // Inside reports whether this process is inside the wrapper.
 func Inside() bool { return os.Getenv(envInside) == "1" }
@@ -84,14 +86,14 @@ func Missing() []string {
 }
 
 // Enter runs this program again inside the wrapper, with the same arguments, and
-// returns its exit status. dir is the lab's directory, with ebb and ebbd below
-// Bin(dir).
+// returns its exit status. dir is the lab's directory, with ebb, ebbd and
+// labhost below Bin(dir).
 func Enter(dir string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 1, err
 	}
-	copied := filepath.Join(Bin(dir), program)
+	copied := filepath.Join(Bin(dir), runner)
 	if err := copyFile(self, copied); err != nil {
 		return 1, err
 	}

@@ -236,9 +236,7 @@ func (h *Host) Exec(ctx context.Context, argv ...string) (string, error) {
 
 // Spawn has the host's first process start a program, and returns its pid there.
 func (h *Host) Spawn(log string, argv ...string) (int, error) {
-	// GORACE: where the lab is built with the race detector, its programs would
-	// otherwise linger for a second after their end.
-	return h.order(order{Start: argv, Log: log, Env: []string{"PATH=" + path, "HOME=/root", "GORACE=atexit_sleep_ms=0"}})
+	return h.order(order{Start: argv, Log: log, Env: []string{"PATH=" + path, "HOME=/root"}})
 }
 
 // Signal sends a signal to a process by its pid on the host.

@@ -13,30 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main carries out the other roles of the test binary. ok is false where it is
-// to run its tests.
-func Main(args []string) (status int, ok bool) {
-	if filepath.Base(args[0]) != program || len(args) < 2 {
-		return 0, false
+// Main carries out one of the roles of the program labhost.
+func Main(args []string) error {
+	if len(args) == 0 {
+		return errors.New("want init, work, start or health")
 	}
-	var err error
-	switch args[1] {
-	case "init":
-		err = initMain(args[2], args[3])
-	case "work":
-		err = workMain(args[2:])
-	case "start":
-		err = startMain()
-	case "health":
-		err = healthMain()
-	default:
-		return 0, false
+	switch role := args[0]; {
+	case role == "init" && len(args) == 3:
+		return initMain(args[1], args[2])
+	case role == "work":
+		return workMain(args[1:])
+	case role == "start":
+		return startMain()
+	case role == "health":
+		return healthMain()
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1, true
-	}
-	return 0, true
+	return fmt.Errorf("%q is no role: want init, work, start or health", args)
 }
 
 // order is what a lab tells the first process of a host to do.

@@ -167,9 +167,7 @@ func TestKilledTarget(t *testing.T) {
 // again.
 func TestKilledDatabase(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("EBB_LAB") != "1" {
-		setUp(t, nil, "")
-	}
+	ownServer(t)
 	server := pgtest.New(t, pgtest.Durable)
 	b := setUp(t, server, "", "ke1", "ke2")
 	drive := func() func() lab.Result {
@@ -233,9 +231,7 @@ func TestKilledAtTerminate(t *testing.T) {
 // settles it.
 func TestDatabaseKilledAtTerminate(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("EBB_LAB") != "1" {
-		setUp(t, nil, "")
-	}
+	ownServer(t)
 	server := pgtest.New(t, pgtest.Durable)
 	b := setUp(t, server, "", "kg1")
 	run := b.terminates("kg1", func(*lab.Run) {

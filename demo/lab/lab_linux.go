@@ -253,7 +253,12 @@ func (l *Lab) Ask(ctx context.Context, text string, args ...any) (string, error)
 }
 
 func (l *Lab) plane(ctx context.Context, do func(*pgx.Conn) error) error {
-	c, err := pgx.Connect(ctx, l.Plane)
+	cfg, err := pgx.ParseConfig(l.Plane)
+	if err != nil {
+		return err
+	}
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // it may lead through a pooler
+	c, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -22,12 +22,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
-// testMain runs the tests inside the wrapper, and there the other roles of this
-// program too.
+// testMain runs the tests inside the wrapper.
 func testMain(m *testing.M) int {
-	if status, ok := lab.Main(os.Args); ok {
-		return status
-	}
 	if lab.Inside() && !lab.Supervised() {
 		status, err := lab.Supervise()
 		if err != nil {
@@ -90,7 +86,7 @@ func build(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{"ebb", "ebbd"} {
+	for name, pkg := range map[string]string{"ebb": "ebb/cmd/ebb", "ebbd": "ebb/cmd/ebbd", "labhost": "ebb/demo/lab/labhost"} {
 		if from := os.Getenv("EBB_BIN"); from != "" {
 			b, err := os.ReadFile(filepath.Join(from, name))
 			if err != nil {
@@ -101,7 +97,7 @@ func build(dir string) error {
 			}
 			continue
 		}
-		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, name), "ebb/cmd/"+name)
+		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, name), pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", name, err, out)
@@ -120,9 +116,12 @@ type bench struct {
 	ctx context.Context
 }
 
+// databases is where a lab's databases are.
+type databases interface{ Database(testing.TB) string }
+
 // setUp starts a lab with hosts of these names. Its databases are on a server
 // that all tests share, or on one of its own.
-func setUp(t *testing.T, server *pgtest.Server, config string, hosts ...string) *bench {
+func setUp(t *testing.T, server databases, config string, hosts ...string) *bench {
 	t.Helper()
 	if !lab.Inside() {
 		if os.Getuid() != 0 {
@@ -154,6 +153,14 @@ func setUp(t *testing.T, server *pgtest.Server, config string, hosts ...string) 
 		l.Close()
 	})
 	return b
+}
+
+// ownServer skips a test outside the lab, before it starts a server of its own.
+func ownServer(t *testing.T) {
+	t.Helper()
+	if !lab.Inside() {
+		setUp(t, nil, "")
+	}
 }
 
 // tell adds what a failed test left behind.

@@ -24,9 +24,9 @@ type TheirsError struct {
 
 func (e *TheirsError) Error() string {
 	if e.Flag.Who == "" {
-		return fmt.Sprintf("lift the flag of %s: %v (the plane does not say by whom): it is lifted only on explicit word", e.Host, ErrTheirs)
+		return fmt.Sprintf("lift the flag of %s: %v (the plane does not say by whom): it is lifted only on explicit word (--theirs)", e.Host, ErrTheirs)
 	}
-	return fmt.Sprintf("lift the flag of %s: %v but by %q (%q): it is lifted only on explicit word", e.Host, ErrTheirs, e.Flag.Who, e.Flag.Why)
+	return fmt.Sprintf("lift the flag of %s: %v but by %q (%q): it is lifted only on explicit word (--theirs)", e.Host, ErrTheirs, e.Flag.Who, e.Flag.Why)
 }
 
 func (e *TheirsError) Unwrap() error { return ErrTheirs }
