@@ -262,7 +262,7 @@ func TestThereIsAnEndToActs(t *testing.T) {
 // What commands wrote whose agent was killed does not pile up in memory.
 func TestOutputsOfInterruptedCommandsAreDropped(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "go")
-	r := targetRig(t, map[string]config.Command{"slow": {Run: []string{script(t, "echo begun; while [ ! -e "+mark+" ]; do sleep 0.02; done")}}})
+	r := targetRig(t, map[string]config.Command{"slow": {Run: []string{script(t, "echo begun; while [ -d "+filepath.Dir(mark)+" ] && [ ! -e "+mark+" ]; do sleep 0.02; done")}}})
 	t.Cleanup(func() { _ = os.WriteFile(mark, nil, 0o600) })
 	_, err := r.dial(wire.Operate).Act(t.Context(), execOf("e1", "slow"))
 	ok(t, err)

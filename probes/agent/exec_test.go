@@ -131,7 +131,7 @@ func TestOnlyTheEndOfLongOutputIsKept(t *testing.T) {
 func TestACommandOutlivesTheAgent(t *testing.T) {
 	dir := t.TempDir()
 	r := targetRig(t, map[string]config.Command{
-		"long": {Run: []string{script(t, "echo $$ > "+dir+"/pid.new; mv "+dir+"/pid.new "+dir+"/pid\nwhile [ ! -e "+dir+"/go ]; do sleep 0.02; done\necho done > "+dir+"/done")}},
+		"long": {Run: []string{script(t, "echo $$ > "+dir+"/pid.new; mv "+dir+"/pid.new "+dir+"/pid\nwhile [ -d "+dir+" ] && [ ! -e "+dir+"/go ]; do sleep 0.02; done\necho done > "+dir+"/done")}},
 	})
 	c := r.dial(wire.Operate)
 	_, err := c.Act(t.Context(), execOf("e1", "long"))
