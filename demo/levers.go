@@ -88,30 +88,31 @@ func answerLever(name, dir string, steps map[drain.Step]step, r levers.Request) 
 		return levers.Reply{}, err
 	}
 	defer unlock()
-	if err := l.fence(); err != nil {
-		return reply(l, err), nil
-	}
 	st, known := steps[r.Step]
 	if err := l.sites(); err != nil {
 		return reply(l, err), nil
 	}
-	switch {
-	case r.Op == "plan":
+	if r.Op == "plan" {
 		return reply(l, nil), nil
+	}
+	if err := l.fence(); err != nil {
+		return reply(l, err), nil
+	}
+	switch {
 	case !known:
 		return reply(l, refuses(fmt.Sprintf("step %q is not one of lever %s", r.Step, name))), nil
 	case r.Op == "do":
 		if err := l.begun(r.Act); err != nil {
 			return levers.Reply{}, err
 		}
-		return reply(l, st.do(l)), nil
+		return reply(l, l.do(st)), nil
 	case r.Op == "status":
-		if _, err := os.Stat(l.actFile(r.Of)); err != nil {
-			return reply(l, errors.New("it was never begun")), nil
+		if !there(l.actFile(r.Of)) {
+			return reply(l, errors.New("it was never begun, or has been taken back")), nil
 		}
-		return reply(l, st.do(l)), nil // every step looks before it does anything: to ask is to go on
+		return reply(l, l.do(st)), nil // every step looks before it does anything: to ask is to go on
 	case r.Op == "undo":
-		return reply(l, st.undo(l)), nil
+		return reply(l, l.undo(st)), nil
 	}
 	return reply(l, refuses("there is no op "+r.Op)), nil
 }
@@ -151,7 +152,34 @@ func (l *lever) fence() error {
 	return writeFile(file, fmt.Sprintln(l.Epoch))
 }
 
-func (l *lever) actFile(id string) string { return filepath.Join(l.rec, "act-"+fileName(id)) }
+// do does a step, and remembers of one that is final that it can't be taken back.
+func (l *lever) do(st step) error {
+	err := st.do(l)
+	if err == nil && l.final {
+		err = writeFile(l.finalFile(), "")
+	}
+	return err
+}
+
+// undo takes a step back, and forgets the acts that did it: whoever asks about one
+// of them later must not bring it about again.
+func (l *lever) undo(st step) error {
+	if there(l.finalFile()) {
+		return refuses(string(l.Step) + " can't be taken back any more")
+	}
+	if err := st.undo(l); err != nil {
+		return err
+	}
+	return os.RemoveAll(filepath.Dir(l.actFile("")))
+}
+
+func (l *lever) actFile(id string) string {
+	return filepath.Join(l.rec, "acts", fileName(string(l.Step)), fileName(id)+".act")
+}
+
+func (l *lever) finalFile() string {
+	return filepath.Join(l.rec, "final-"+fileName(l.Drain)+"-"+fileName(string(l.Step)))
+}
 
 func (l *lever) begun(id string) error { return writeFile(l.actFile(id), "") }
 

@@ -196,8 +196,9 @@ type Act struct {
 // Op is what a lever is asked.
 type Op string
 
-// The operations that acts ask for; the contract has plan besides.
+// The operations that acts ask for, and the one that is asked before a drain.
 const (
+	OpPlan   Op = "plan"
 	OpDo     Op = "do"
 	OpStatus Op = "status"
 	OpUndo   Op = "undo"

@@ -6,61 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"ebb/drain"
 	"ebb/fleet"
 )
 
-// An executable lever is a program that carries the steps of one strategy out,
-// beside the engine. It is called once for each question, with one JSON object on
-// its standard input:
-//
-//	{
-//	  "op": "do",                              plan, do, status or undo
-//	  "act": "d-31c0/notebook/nb-7/restore/1", unique; a repeat is the same act
-//	  "of": "",                                status: the act that is asked about
-//	  "step": "restore",
-//	  "steps": ["snapshot", "…"],              the whole way, in its order
-//	  "drain": "d-31c0", "epoch": 3, "for": "kernel", "deadline": "2026-11-29T15:00:00Z",
-//	  "workload": {"kind": "notebook", "id": "nb-7", "class": "pausable", "owner": "lena"},
-//	  "source": {"id": "prod/gpu-041", "address": "gpu-041", "machine": "5f0c…"},
-//	  "target": {"id": "prod/gpu-044", "address": "gpu-044"},
-//	  "state": {"snapshot": "s3://…"}          what its last answer said
-//	}
-//
-// It answers with exactly one JSON object on standard output, and exit status 0:
-//
-//	{
-//	  "result": "done",               or running, wait, refused, failed
-//	  "reason": "engine 1.4, wanted 1.5",      or {"code": "…", "args": {…}}
-//	  "progress": "shipped 3.1 of 7.9 GB",     one line for people
-//	  "state": {"snapshot": "s3://…"},         at most 64 KiB; kept for the next call
-//	  "no_return": true                        the step can't be taken back any more
-//	}
-//
-// What it has to keep to:
-//
-//   - Every step may come again, with the same act and with another one: a step
-//     that has been done answers done.
-//   - running says that it goes on after this call has ended; it is asked again
-//     with status. status answers what became of an act, also after the program,
-//     or the whole machine, ended in its midst: done, running, or failed, which
-//     means that do may be asked again. An act that never began is failed.
-//   - undo takes one step back, ends what still does it, and answers done only
-//     when nothing of it is left; undoing what was never done is done. Undo of
-//     restore is the word on which a source is resumed: while the target can't
-//     be asked, it is failed, and never done.
-//   - snapshot leaves a source that does not run on by itself, not even after a
-//     restart of its host, and fence leaves a primary that takes no writes, also
-//     after its restart.
-//   - A lower epoch than one that it has seen for the drain is refused.
-//   - On TERM it ends within five seconds. What it started in sessions of its own
-//     may go on, and is what status tells of.
-//   - wait says why it can't begin yet; refused that it won't, and names both
-//     values; failed that it tried.
-//
-// Output that is not that is a failed act, with what was wrong about it.
+// Request is what an executable lever is asked: see the package documentation.
 type Request struct {
 	Op       string          `json:"op"`
 	Act      string          `json:"act,omitempty"`
@@ -129,9 +83,11 @@ func (r *Reason) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &r.Reason)
 }
 
-// Limits on what a lever says.
+// Limits on what a lever says, and on the time that it has to say what a drain
+// would be.
 const (
 	MaxReply = 1 << 20
+	MaxPlan  = 10 * time.Second
 	maxText  = 2000
 )
 
@@ -144,12 +100,15 @@ func ParseReply(out []byte) (Reply, error) {
 	if len(out) > MaxReply {
 		return r, fmt.Errorf("it answered more than %d bytes", MaxReply)
 	}
+	if !utf8.Valid(out) {
+		return r, errors.New("its answer is not UTF-8")
+	}
 	dec := json.NewDecoder(bytes.NewReader(out))
 	if err := dec.Decode(&r); err != nil {
 		return Reply{}, fmt.Errorf("its answer is not a JSON object as it should be: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Reply{}, errors.New("it answered more than one object")
+		return Reply{}, errors.New("it answered more than one object: something stands behind the first")
 	}
 	switch r.Result {
 	case drain.Done, drain.RunningAct, drain.WaitAct, drain.Refused, drain.FailedAct:
@@ -170,7 +129,7 @@ func cut(s string) string {
 	if len(s) <= maxText {
 		return s
 	}
-	return s[:maxText] + "…"
+	return strings.ToValidUTF8(s[:maxText], "") + "…"
 }
 
 // answer is a reply as the engine takes it.

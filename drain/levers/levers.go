@@ -1,21 +1,3 @@
-// Package levers carries acts out: one file for each way in which a workload
-// leaves a host.
-//
-//	signal  TERM and KILL, by the source's agent
-//	exec    a command of the target's configuration, by the target's agent
-//	flip    the claim moves to the target, at the control plane
-//	notice  the owner is told, by webhook or command
-//	quiet   the source's agent waits until a serving workload has nothing in flight
-//	lever   a program beside the engine does a step, or takes it back
-//
-// What such a program is asked and has to answer stands with Request; Conform
-// tries one out.
-//
-// A lever does one act once and answers how it went. It decides nothing: what to
-// do and when is the pure core's, and the last word on identity, epoch and the
-// gap before KILL is the agent's. Every lever can be asked again about an act it
-// was given (Status): after a crash that is how an intent without an outcome is
-// resolved.
 package levers
 
 import (

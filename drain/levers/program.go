@@ -16,8 +16,9 @@ import (
 	"ebb/fleet"
 )
 
-// Program is one executable lever. Each call is a process in a group of its own;
-// what it leaves running is not waited for.
+// Program is one executable lever. Each call is a process in a group of its own,
+// and what it leaves in that group is killed when it ends. What it leaves in other
+// sessions is not waited for.
 type Program struct {
 	Name    string
 	Run     []string      // Run[0] is an absolute path
@@ -40,8 +41,11 @@ func (p Program) Call(ctx context.Context, r Request) (Reply, error) {
 		return Reply{}, fmt.Errorf("lever %s: %w", p.Name, err)
 	}
 	limit := or(p.Timeout, time.Minute)
-	if r.Op == string(drain.OpStatus) { // after a timeout its answer is all that is known of an act
+	switch r.Op {
+	case string(drain.OpStatus): // after a timeout its answer is all that is known of an act
 		limit = max(limit, minStatus)
+	case string(drain.OpPlan):
+		limit = min(limit, MaxPlan)
 	}
 	out, err := p.run(ctx, append(in, '\n'), limit)
 	if err != nil {
@@ -62,12 +66,10 @@ func (p Program) run(ctx context.Context, in []byte, limit time.Duration) ([]byt
 	}
 	call, cancel := context.WithTimeoutCause(ctx, limit, ErrTimeout)
 	defer cancel()
-	cmd := exec.Command(p.Run[0], p.Run[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout := &capped{over: make(chan struct{})}
 	stderr := &tailWriter{}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), stdout, stderr
-	cmd.WaitDelay = or(p.Linger, time.Second)
+	cmd := p.command(in)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -75,31 +77,65 @@ func (p Program) run(ctx context.Context, in []byte, limit time.Duration) ([]byt
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err := <-ended:
+		sweep(cmd.Process.Pid, 0)
 		return stdout.buf, exitError(err, stdout, stderr)
 	case <-stdout.over:
 		p.end(cmd.Process.Pid, ended)
-		return nil, fmt.Errorf("it answered more than %d bytes", MaxReply)
+		return nil, errTooMuch
 	case <-call.Done():
 		p.end(cmd.Process.Pid, ended)
 		return nil, withTail(context.Cause(call), stderr)
 	}
 }
 
+var errTooMuch = fmt.Errorf("it answered more than %d bytes", MaxReply)
+
+// command is one call, not yet started.
+func (p Program) command(in []byte) *exec.Cmd {
+	cmd := exec.Command(p.Run[0], p.Run[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdin, cmd.WaitDelay = bytes.NewReader(in), or(p.Linger, time.Second)
+	return cmd
+}
+
+// end tells the whole group of a call to end. One whose leader does so at once,
+// as a shell does around the program that it runs, has the grace all the same.
 func (p Program) end(pid int, ended <-chan error) {
 	_ = syscall.Kill(-pid, syscall.SIGTERM)
-	t := time.NewTimer(or(p.Grace, 5*time.Second))
+	until := time.Now().Add(or(p.Grace, termGrace))
+	t := time.NewTimer(time.Until(until))
 	defer t.Stop()
 	select {
 	case <-ended:
+		sweep(pid, time.Until(until))
 	case <-t.C:
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 		<-ended
 	}
 }
 
+// termGrace is the time between TERM and KILL.
+const termGrace = 5 * time.Second
+
+// sweep waits until nothing is left of a group whose leader has ended, and kills
+// what is left after the grace; it reports whether there was anything. The number
+// of a group that has members is not given out anew.
+func sweep(pid int, grace time.Duration) (left bool) {
+	until := time.Now().Add(grace)
+	for syscall.Kill(-pid, 0) == nil {
+		if !time.Now().Before(until) {
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
+			return true
+		}
+		left = true
+		time.Sleep(10 * time.Millisecond)
+	}
+	return left
+}
+
 func exitError(err error, stdout *capped, stderr *tailWriter) error {
 	if stdout.full {
-		return fmt.Errorf("it answered more than %d bytes", MaxReply)
+		return errTooMuch
 	}
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // a fork kept the pipes: the answer is there all the same
 		return nil
