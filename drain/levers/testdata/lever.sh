@@ -37,8 +37,8 @@ big) printf '{"result":"done","progress":"%1100000s"}\n' x && exit 0 ;;
 state) printf '{"result":"done","state":"%70000s"}\n' x && exit 0 ;;
 flood) while :; do printf '%65536s' x; done ;;
 noise) while :; do printf '%65536s' x >&2; done ;;
-hang) exec sleep 60 ;;
-shut) exec >&- && exec sleep 60 ;;
+hang) exec sleep 600 ;;
+shut) exec >&- && exec sleep 600 ;;
 no-reason) say '{"result":"wait"}' && exit 0 ;;
 esac
 
@@ -82,9 +82,15 @@ do | plan)
 	[ "$fault" != deaf ] || trap '' TERM
 	mkdir -p "$acts/$act"
 	held
+	case $fault:$step in restore-*:restore) echo $$ >>"$dir/hung" ;; esac
+	case $fault:$step in
+	restore-hangs:restore) trap '' TERM && while :; do sleep 600; done ;;
+	restore-floods:restore) while :; do printf '%65536s' x; done ;;
+	restore-noise:restore) while :; do printf '%65536s' x >&2; done ;;
+	esac
 	case $fault in
-	fork) sleep 60 >/dev/null 2>&1 & echo $! >"$dir/child" ;;
-	session) setsid sleep 60 >/dev/null 2>&1 & ;;
+	fork) sleep 600 >/dev/null 2>&1 & echo $! >"$dir/child" ;;
+	session) setsid sleep 600 >/dev/null 2>&1 & ;;
 	esac
 	[ "$fault" = talk ] || mkdir -p "$stands"
 	[ "$step" != remove ] || { say '{"result":"done","no_return":true}' && exit 0; }
