@@ -32,6 +32,7 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		return tea.Suspend
 	}
 	if m.over != nil {
+		m.unsent(now)
 		return m.overKey(k)
 	}
 	m.guard.Accept(k, now) // it wants to see every key, to tell repeats

@@ -15,11 +15,12 @@ import (
 
 // Model is the root. It is used by one program, through a pointer.
 type Model struct {
-	ctx   context.Context // the console's lifetime: commands end with it
-	opt   Options
-	env   feed.Env
-	panes panes
-	guard widget.Guard
+	ctx    context.Context // the console's lifetime: commands end with it
+	opt    Options
+	env    feed.Env
+	panes  panes
+	guard  widget.Guard
+	canvas canvas
 
 	width, height int
 	frame         feed.Frame
@@ -102,6 +103,7 @@ func New(ctx context.Context, o Options) (*Model, error) {
 
 // Init implements tea.Model.
 func (m *Model) Init() tea.Cmd {
+	m.canvas.since = time.Now()
 	cmds := []tea.Cmd{m.guard.Start(), m.next(nil), m.rolls()}
 	if m.opt.Theme == "" {
 		cmds = append(cmds, tea.RequestBackgroundColor)
@@ -160,7 +162,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // Update implements tea.Model.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.update(msg)
-	return m, tea.Batch(cmd, m.tick(), m.refocus())
+	return m, tea.Batch(cmd, m.tick(), m.refocus(), m.pace(msg))
 }
 
 func (m *Model) update(msg tea.Msg) tea.Cmd {
@@ -186,6 +188,7 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 	case focusedMsg:
 		m.focusing = false
 	case tea.CursorPositionMsg:
+		m.canvas.answered(time.Now())
 		return m.guard.Answer(msg.X, msg.Y)
 	case tea.KeyboardEnhancementsMsg:
 		m.guard.Reports(msg.SupportsEventTypes())

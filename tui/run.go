@@ -9,9 +9,11 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"ebb/themes"
 	"ebb/tui/feed"
+	"ebb/tui/paint"
 	"ebb/tui/replay"
 )
 
@@ -27,8 +29,12 @@ type Options struct {
 	Now    func() time.Time    // default: time.Now
 	Local  *time.Location      // default: time.Local
 
-	Input  io.Reader // default: the terminal
-	Output io.Writer
+	Slow  bool // spare the line: four frames a second, one for what counts by itself
+	Sync  Sync // whether the terminal shows larger changes at once
+	Mouse bool // take clicks and the wheel
+
+	Input  io.Reader           // default: the terminal
+	Output io.Writer           // default: os.Stdout
 	Extra  []tea.ProgramOption // for tests
 }
 
@@ -41,6 +47,9 @@ func (o Options) defaults() Options {
 	}
 	if o.Local == nil {
 		o.Local = time.Local
+	}
+	if o.Output == nil {
+		o.Output = os.Stdout
 	}
 	return o
 }
@@ -76,12 +85,13 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithoutSignalHandler()}
+	to, out := newTerminal(o.Output)
+	defer out.Close(shutdown)
+	m.canvas.out, m.canvas.slow = out, o.Slow
+	out.SetSync(o.Sync == SyncOn)
+	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithOutput(to), tea.WithFilter(o.Sync.filter(out))}
 	if o.Input != nil {
 		opts = append(opts, tea.WithInput(o.Input))
-	}
-	if o.Output != nil {
-		opts = append(opts, tea.WithOutput(o.Output))
 	}
 	p := tea.NewProgram(m, append(opts, o.Extra...)...)
 	done := make(chan error, 1)
@@ -91,6 +101,13 @@ func Run(ctx context.Context, o Options) error {
 	}()
 	select {
 	case err = <-done:
+	case <-out.Lost():
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(shutdown):
+		}
+		return fmt.Errorf("console: the terminal is lost: %w", out.Err())
 	case <-ctx.Done():
 		select {
 		case err = <-done:
@@ -102,4 +119,29 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("console: %w", err)
 	}
 	return nil
+}
+
+// Sync says whether the terminal is told to show a larger change at once (mode
+// 2026), which spares the eye and costs a few bytes.
+type Sync string
+
+// With auto, the terminal is asked where it is known to answer; not over SSH.
+const (
+	SyncAuto Sync = "auto"
+	SyncOn   Sync = "on"
+	SyncOff  Sync = "off"
+)
+
+// filter keeps the terminal's answer from the program's own renderer, which has
+// nothing to draw, and gives it to ours.
+func (s Sync) filter(out *paint.Output) func(tea.Model, tea.Msg) tea.Msg {
+	return func(_ tea.Model, msg tea.Msg) tea.Msg {
+		if r, ok := msg.(tea.ModeReportMsg); ok && r.Mode == ansi.ModeSynchronizedOutput {
+			if s != SyncOn && s != SyncOff {
+				out.SetSync(r.Value == ansi.ModeReset)
+			}
+			return nil
+		}
+		return msg
+	}
 }

@@ -168,7 +168,9 @@ func TestTheTerminalShowsWhatIsDrawn(t *testing.T) {
 		src.set(f)
 		p.types("\x1b")
 		p.sees("gpu-044")
-		p.types("gs")
+		p.types("g")
+		p.sees("1 of 18")
+		p.types("s")
 		p.sees("sorted: host")
 		for _, name := range []string{"db-03", "gpu-017", "gpu-041", "gpu-042", "gpu-043"} {
 			if n := strings.Count(p.screen(), " "+name+" "); n != 1 {

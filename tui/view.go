@@ -20,9 +20,17 @@ const journalStale = 20 * time.Second
 
 // View implements tea.Model.
 func (m *Model) View() tea.View {
-	v := tea.NewView(m.Screen())
+	v := tea.NewView(" ") // the canvas draws
+	if m.canvas.out != nil {
+		m.draw()
+	} else {
+		v.SetContent(m.Screen())
+	}
 	v.AltScreen = true
 	v.KeyboardEnhancements.ReportEventTypes = true
+	if m.opt.Mouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
 	return v
 }
 
@@ -105,7 +113,7 @@ func (m *Model) freshness(name string, p fleet.ProbeStatus, stale time.Duration,
 	s, g := m.env.Theme.Styles, m.env.Theme.Glyphs
 	age := "?"
 	if !p.At.IsZero() {
-		age = widget.Age(max(now.Sub(p.At), 0))
+		age = widget.Heard(now.Sub(p.At))
 	}
 	switch {
 	case p.Status == fleet.Unknown:

@@ -190,9 +190,9 @@ func (d *drawing) agent(r row, now time.Time) widget.Cell {
 	}
 	age := now.Sub(at)
 	if age > feed.StaleAfter {
-		return widget.T(widget.Age(age)+"!", s.Warn)
+		return widget.T(widget.Heard(age)+"!", s.Warn)
 	}
-	return widget.T(widget.Age(age), s.Dim)
+	return widget.T(widget.Heard(age), s.Dim)
 }
 
 // progress is a drain in one cell: what is left, how long there is, and a bar of

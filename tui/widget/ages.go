@@ -32,6 +32,19 @@ func Ago(d time.Duration) string {
 	return Age(d) + " ago"
 }
 
+// Heard is how long ago a source was read that is read all the time: "<10s" while
+// it is fresh, then in steps of ten seconds, then as Age has it. It changes so
+// seldom that a screen on which nothing happens is quiet on the line.
+func Heard(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < 10*time.Second:
+		return "<10s"
+	case d < time.Minute:
+		return Age(d.Truncate(10 * time.Second))
+	}
+	return Age(d)
+}
+
 func coarse(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -111,3 +111,14 @@ func TestSpark(t *testing.T) {
 		}
 	})
 }
+
+func TestHeard(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Hour: "<10s", 0: "<10s", 9999 * time.Millisecond: "<10s", 10 * time.Second: "10s", 19 * time.Second: "10s",
+		59 * time.Second: "50s", time.Minute: "1m", 3 * time.Hour: "3h",
+	} {
+		if got := Heard(d); got != want {
+			t.Errorf("Heard(%v) = %q, want %q", d, got, want)
+		}
+	}
+}

@@ -74,6 +74,9 @@ func (g *Guard) Close() { g.open = false }
 // Waiting says whether a dialog is open that is not known to be painted.
 func (g *Guard) Waiting() bool { return g.open && !g.seen }
 
+// Dialog tells one dialog from another: every opening has its own number.
+func (g *Guard) Dialog() int { return g.first }
+
 // Again asks once more where an answer is overdue.
 func (g *Guard) Again(now time.Time) tea.Cmd {
 	if !g.Waiting() || now.Sub(g.asked) < askAgain {
