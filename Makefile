@@ -4,14 +4,14 @@
 GO    ?= go
 CGO   := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: build test unit race lint e2e bench demo sim mutants deps fmt clean
+.PHONY: build test unit race lint e2e bench demo histories sim mutants deps fmt clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ebb ./cmd/ebb
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ebbd ./cmd/ebbd
 	@if [ $(CGO) = 1 ]; then CGO_ENABLED=1 CGO_CFLAGS="-O2 -Wno-deprecated-declarations" $(GO) build -trimpath -o bin/ebbd-nvml ./cmd/ebbd-nvml; else echo "no C compiler: ebbd-nvml is left out"; fi
 
-test: deps build lint race e2e
+test: deps build lint histories race e2e
 
 unit:
 	$(GO) test ./...
@@ -39,11 +39,16 @@ bench:
 demo: build
 	bin/ebb demo
 
+# 500 fixed simulated histories, and 60 new ones, whose seeds are printed.
+histories:
+	@$(GO) test -c -o bin/sim.test ./demo/sim
+	@cd demo/sim && ../../bin/sim.test -test.timeout 20m -test.run TestHistories -seeds 500 -new 60
+
 # One simulated history again, as the lines of a journal: make sim SEED=4711. Many
 # of them: make sim SEEDS=100000 FIRST=1.
 sim:
 	@$(GO) test -c -o bin/sim.test ./demo/sim
-	@cd demo/sim && ../../bin/sim.test -test.timeout 0 $(if $(SEEDS),-test.v -test.run TestHistories -first $(or $(FIRST),1) -seeds $(SEEDS),-test.run TestSeed -seed $(or $(SEED),1) -out /dev/fd/3 3>&1 >&2)
+	@cd demo/sim && ../../bin/sim.test -test.timeout 0 $(if $(SEEDS),-test.run TestHistories -first $(or $(FIRST),1) -seeds $(SEEDS) -progress 10s,-test.run TestSeed -seed $(or $(SEED),1) -out /dev/fd/3 3>&1 >&2)
 
 # Breaks each check that must never fail, one at a time: a test has to notice.
 mutants:

@@ -3,6 +3,7 @@ package drain
 import (
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 
 	"ebb/fleet"
@@ -65,4 +66,25 @@ func (w *world) dump() string {
 		fmt.Fprintf(&b, "  #%d %s %s %s\n", e.Num, e.At.Sub(noon), e.Kind, e.Body)
 	}
 	return b.String()
+}
+
+// A journal whose clock is ahead does not make an end of a loss: a time has run out
+// only where the host's clock says so too.
+func TestATimeThatOnlyTheJournalSaysHasRunOut(t *testing.T) {
+	for _, c := range []struct {
+		behind time.Duration
+		end    End
+		by     string
+	}{{0, LeftHost, "ttl"}, {time.Hour, Lost, "vanished"}} {
+		w := newWorld(t)
+		w.behind = c.behind
+		p := w.add("a", fleet.Ephemeral, func(p *proc) {
+			p.expires, p.overstays = w.now.Add(5*time.Minute), true
+		})
+		w.start(45 * time.Minute)
+		w.until(time.Minute, "draining", w.phase(Draining))
+		w.idle(10 * time.Minute)
+		w.crash(p)
+		w.until(5*time.Minute, string(c.end), w.ended("a", c.end, c.by))
+	}
 }

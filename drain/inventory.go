@@ -198,8 +198,10 @@ func (d *decider) missing() {
 }
 
 // cause is what an item itself shows to have ended it: a signal of ours, its
-// TTL. What nobody ever claimed can't be lost to anybody.
-func (it Item) cause() string {
+// TTL. What nobody ever claimed can't be lost to anybody. A TTL has run out only
+// where the host's own clock says so too: with a journal whose clock is wrong a
+// loss would count as an end.
+func (d *decider) cause(it Item) string {
 	switch {
 	case !it.SignalAt.IsZero():
 		return "lever"
@@ -210,7 +212,7 @@ func (it Item) cause() string {
 	case it.Verdict == fleet.Unattributed || it.Verdict == fleet.Orphan:
 		return "itself"
 	}
-	if !it.Expires.IsZero() && !it.MissingAt.Before(it.Expires) {
+	if !it.Expires.IsZero() && !it.MissingAt.Before(it.Expires) && !d.facts.At.Before(it.Expires) {
 		return "ttl"
 	}
 	return ""
@@ -230,7 +232,7 @@ func (d *decider) fate(it Item) (Ended, bool) {
 	if it.Move.Underway() && it.Escalated == "" && !(it.Move.NoReturn && (it.Held || it.Keep)) {
 		return Ended{}, false // its lever has it: what is here may be gone, and come back
 	}
-	if by := it.cause(); by != "" {
+	if by := d.cause(it); by != "" {
 		return Ended{Key: it.Key, End: LeftHost, By: by}, true
 	}
 	if d.ownerSaidGone(it) {

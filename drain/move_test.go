@@ -285,8 +285,10 @@ func TestLeverStateInTheJournal(t *testing.T) {
 	w.start(45 * time.Minute)
 	w.until(time.Minute, "begun", func() bool { return w.s.Items[wk("vm")].Move.Underway() })
 	id := ""
-	for open := range w.s.Open {
-		id = open
+	for open, a := range w.s.Open {
+		if a.Key == wk("vm") {
+			id = open
+		}
 	}
 	w.driverGone, w.inflight = true, nil
 	out := DriveOutcome{Act: id, Result: RunningAct, Progress: "1 of 7 GB", State: []byte(`{"at":"s3"}`), NoReturn: false}

@@ -155,7 +155,7 @@ func (d *decider) rebooted() bool {
 		}
 		end := Ended{Key: k, End: Lost, By: "the host was rebooted: boot id " + d.facts.Boot}
 		if !it.MissingAt.IsZero() {
-			if by := it.cause(); by != "" {
+			if by := d.cause(it); by != "" {
 				end = Ended{Key: k, End: LeftHost, By: by}
 			}
 		}

@@ -269,10 +269,17 @@ func (d *decider) promise(target fleet.HostID, it Item) {
 // Promises is what a drain is bringing to other hosts, for those that place at
 // the same time.
 func (s State) Promises() map[fleet.HostID][]fleet.Needs {
+	if s.Over() {
+		return nil
+	}
+	starts := map[fleet.Key]bool{} // from the intent on, not only once it has started
+	for _, a := range s.Open {
+		starts[a.Key] = starts[a.Key] || a.Step == StepStart
+	}
 	var m map[fleet.HostID][]fleet.Needs
 	for _, k := range sortedKeys(s.Items) {
 		it := s.Items[k]
-		if it.Open() && it.Target != "" && it.FlippedAt.IsZero() && (!it.StartedAt.IsZero() || it.Move.Underway()) {
+		if it.Open() && it.Target != "" && it.FlippedAt.IsZero() && (!it.StartedAt.IsZero() || it.Move.Underway() || starts[k]) {
 			if m == nil {
 				m = map[fleet.HostID][]fleet.Needs{}
 			}

@@ -68,7 +68,8 @@ type done struct {
 
 type world struct {
 	t        tb
-	now      time.Time
+	now      time.Time     // by the journal's clock
+	behind   time.Duration // the host's, which is right then
 	s        State
 	p        Policy
 	log      []Event
@@ -176,7 +177,7 @@ func (w *world) view() View {
 	for _, id := range w.targets {
 		v.Targets = append(v.Targets, fleet.HostView{Host: fleet.Host{ID: id}, Facts: fleet.Read(fleet.Facts{}, "t", w.now, 0)})
 	}
-	at := w.now
+	at := w.now.Add(-w.behind)
 	f := fleet.Facts{At: at, Machine: w.machine, Boot: w.boot, Holds: w.holds,
 		Netns: fleet.Read([]fleet.Resource{}, "x", at, 0), Loops: fleet.Read([]fleet.Resource{}, "x", at, 0),
 		Dirs: fleet.Read([]fleet.Resource{}, "x", at, 0), GPUs: fleet.ReadNotApplicable[[]fleet.GPU]("x", at, "no gpu")}

@@ -6,15 +6,18 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"ebb/fleet"
 	"ebb/probes/wire"
 )
 
 // refusal is an agent's no, with the code that the wire has for it.
 type refusal struct {
-	code  string
-	hold  *fleet.Hold
-	epoch uint64
+	code   string
+	hold   *fleet.Hold
+	epoch  uint64
+	issues []fleet.Issue
 }
 
 func (r *refusal) Error() string { return r.code }
@@ -26,7 +29,7 @@ func refuse(code string) error { return &refusal{code: code} }
 type record struct {
 	holds    fleet.Holds
 	epochs   map[string]uint64
-	sealed   string // the drain, in boot
+	seal     string // the drain, in boot
 	boot     string // of the seal and of what was accepted
 	accepted []fleet.Accepted
 }
@@ -74,6 +77,15 @@ type machine interface {
 	Owner(fleet.Run) (key fleet.Key, grace time.Duration, runs bool)
 	Signal(req wire.ActRequest, run fleet.Run)
 	Exec(req wire.ActRequest) error
+	// Look reads everything but what the agent itself keeps.
+	Look() fleet.Facts
+	Signer() ssh.Signer
+	// Gauge reads how many requests a workload has in flight.
+	Gauge(fleet.Key) (int, error)
+	Remove(wire.ActRequest)
+	Poweroff()
+	// After calls later, unless the boot has ended by then.
+	After(time.Duration, func())
 	// Dies asks whether the agent ends at this point of an act.
 	Dies(point string) bool
 }
@@ -94,6 +106,8 @@ type agent struct {
 	terms   map[fleet.Run][]sent
 	tickets map[string]fleet.Ticket
 	n       int // tickets made
+	lives   int
+	idle    map[idle]time.Duration // since when a thing has been seen unused
 }
 
 func newAgent(m machine, id string) *agent {
@@ -109,10 +123,11 @@ func (a *agent) start() {
 	if b := a.slots[1]; b.ok && (!best.ok || b.seq > best.seq) {
 		best = b
 	}
-	a.up, a.rec = true, best.rec.clone()
+	a.up, a.rec, a.idle = true, best.rec.clone(), nil
+	a.lives++
 	boot := a.m.Boot()
 	if a.rec.boot != boot {
-		a.rec.sealed, a.rec.accepted = "", nil
+		a.rec.seal, a.rec.accepted = "", nil
 	}
 	for _, x := range a.acts {
 		if x.reply.State == wire.ActBegun || x.unwritten {
@@ -168,7 +183,7 @@ func (a *agent) isMachine(id string, need bool) error {
 }
 
 func (a *agent) notSealed() error {
-	if a.rec.sealed != "" {
+	if a.rec.seal != "" {
 		return refuse(wire.CodeSealed)
 	}
 	return nil

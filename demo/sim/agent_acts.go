@@ -36,11 +36,25 @@ func (a *agent) begin(r wire.ActRequest) (wire.ActReply, error) {
 		a.up = false
 		return wire.ActReply{}, errDied
 	}
+	if r.Kind == wire.ActQuiet { // it goes on by itself
+		a.watchQuiet(x, quiet{began: a.m.Boottime()})
+		return x.reply, nil
+	}
+	return a.finish(x)
+}
+
+// finish carries an act out and writes how it went.
+func (a *agent) finish(x *acted) (wire.ActReply, error) {
 	reply := x.reply
-	err := a.perform(r, &reply)
+	err := a.perform(x.req, &reply)
 	if err == errDied {
 		return wire.ActReply{}, errDied
 	}
+	return a.close(x, reply, err)
+}
+
+// close writes the end of an act.
+func (a *agent) close(x *acted, reply wire.ActReply, err error) (wire.ActReply, error) {
 	reply.State, reply.OK, reply.Finished = wire.ActFinished, err == nil, a.m.Clock()
 	if err != nil {
 		reply.Reason, reply.Detail = reasonOf(err), err.Error()
@@ -68,7 +82,13 @@ func (a *agent) checkAct(r wire.ActRequest) error {
 	if err := a.isMachine(r.Machine, true); err != nil {
 		return err
 	}
-	if r.Kind == wire.ActExec {
+	switch r.Kind {
+	case wire.ActExec, wire.ActQuiet:
+		return nil
+	case wire.ActClean:
+		if r.Identity == "" || r.Key.Kind != "netns" {
+			return refuse(wire.CodeBadRequest)
+		}
 		return nil
 	}
 	bad := r.Kind != wire.ActSignal || r.Signal != "TERM" && r.Signal != "KILL" || len(r.Runs) == 0 || r.Grace < 0
@@ -91,7 +111,7 @@ func (a *agent) fence(r wire.ActRequest) error {
 	}
 	if r.Drain == "" {
 		switch {
-		case r.Kind != wire.ActSignal || r.Signal != "TERM":
+		case r.Kind != wire.ActClean && (r.Kind != wire.ActSignal || r.Signal != "TERM"):
 			return refuse(wire.CodeBadRequest)
 		case !a.rec.holds.Any():
 			return refuse(wire.CodeNotHeld)
@@ -132,8 +152,11 @@ func (a *agent) begunFor(r wire.ActRequest) bool {
 }
 
 func (a *agent) perform(r wire.ActRequest, reply *wire.ActReply) error {
-	if r.Kind == wire.ActExec {
+	switch r.Kind {
+	case wire.ActExec:
 		return a.m.Exec(r)
+	case wire.ActClean:
+		return a.clean(r, reply)
 	}
 	boot := a.m.Boot()
 	var targets []fleet.Run
@@ -222,7 +245,7 @@ func (a *agent) follow(id string) (wire.ActReply, error) {
 
 // admit gives a ticket to whoever will create something.
 func (a *agent) admit(r wire.AdmissionRequest) (*fleet.Ticket, error) {
-	if a.rec.sealed != "" {
+	if a.rec.seal != "" {
 		return nil, refuse(wire.CodeSealed)
 	}
 	if !fleet.Admit(a.rec.holds, r.Op, false).Allowed {

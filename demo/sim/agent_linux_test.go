@@ -2,6 +2,9 @@ package sim
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -13,9 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
 	"pgregory.net/rapid"
 
 	"ebb/fleet"
+	"ebb/fleet/proof"
 	real "ebb/probes/agent"
 	"ebb/probes/client"
 	"ebb/probes/wire"
@@ -58,15 +63,40 @@ func (b *bench) Dies(string) bool           { return false }
 func (b *bench) Exec(wire.ActRequest) error { return nil }
 
 func (b *bench) Owner(run fleet.Run) (fleet.Key, time.Duration, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return wk("w"), b.grace, run == b.run && !b.dead
 }
 
-func (b *bench) Signal(r wire.ActRequest, _ fleet.Run) { b.dead = b.dead || r.Signal == "KILL" }
+func (b *bench) Signal(r wire.ActRequest, _ fleet.Run) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dead = b.dead || r.Signal == "KILL"
+}
+
+func (b *bench) Signer() ssh.Signer           { return keyOf("m1") }
+func (b *bench) Gauge(fleet.Key) (int, error) { return 0, nil }
+func (b *bench) Remove(wire.ActRequest)       {}
+func (b *bench) Poweroff()                    {}
+func (b *bench) After(time.Duration, func())  {}
+
+// Look is what the model's agent sees, which is what the real one scans.
+func (b *bench) Look() fleet.Facts {
+	now := b.Now()
+	r := b.Scan(context.Background(), now)
+	return fleet.Facts{At: now, Processes: r.Processes, Workloads: r.Workloads, Netns: r.Netns, Loops: r.Loops, Dirs: r.Dirs, GPUs: r.GPUs}
+}
 
 func (b *bench) Quick(context.Context) (bool, error) { return false, nil }
 
 func (b *bench) Scan(_ context.Context, now time.Time) real.Readings {
 	none := fleet.Read([]fleet.Resource(nil), "t", now, 0)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.dead {
+		return real.Readings{Processes: fleet.Read([]fleet.Process{}, "t", now, 0), Workloads: fleet.Read([]fleet.Workload{}, "t", now, 0),
+			Netns: none, Loops: none, Dirs: none, GPUs: fleet.ReadNotApplicable[[]fleet.GPU]("t", now, "none")}
+	}
 	return real.Readings{
 		Processes: fleet.Read([]fleet.Process{{Run: b.run, State: "S", Owner: wk("w")}}, "t", now, 0),
 		Workloads: fleet.Read([]fleet.Workload{{Key: wk("w"), Phase: fleet.Running, Run: b.run, Runs: []fleet.Run{b.run}, Grace: b.grace}}, "t", now, 0),
@@ -167,25 +197,34 @@ func TestAgentIsTheAgent(t *testing.T) {
 			grace: time.Duration(rapid.SampledFrom([]int{0, 45}).Draw(rt, "grace")) * time.Second}
 		b.run = fleet.Run{Boot: benchBoot, PID: cmd.Process.Pid, Start: startOf(rt, cmd.Process.Pid)}
 		r := &rig{cfg: real.Config{Version: "t", Machine: "m1", Boot: benchBoot, StateDir: dir + "/state", RunDir: dir + "/run", Prober: b, Clock: b,
-			Quick: 10 * time.Millisecond, Full: time.Hour, Heartbeat: time.Hour}}
+			Quick: 10 * time.Millisecond, Full: time.Hour, Heartbeat: time.Hour, HostKeys: []string{dir + "/key"}, Poweroff: func() error { return nil }}}
+		if err := os.WriteFile(dir+"/key", privateKey(rt, "m1"), 0o600); err != nil {
+			rt.Fatal(err)
+		}
 		if err := real.Init(r.cfg.StateDir, "m1"); err != nil {
 			rt.Fatal(err)
 		}
 		r.start(rt)
 		defer func() { r.stop() }()
 		model := newAgent(b, "m1")
-		var ours, theirs []string                      // tickets
+		var ours, theirs []string // tickets
+		var proofs [2]wire.ProofReply
 		if rapid.IntRange(0, 4).Draw(rt, "held") > 0 { // most of what matters needs a hold
 			if got, want := both(rt, r, model, b, 2, "d1", 1, "m1", &ours, &theirs); got != want {
 				rt.Fatalf("the model says %q, the agent %q", got, want)
 			}
 		}
 		for range rapid.IntRange(1, 25).Draw(rt, "calls") {
-			what := rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 10, 10, 11, 12}).Draw(rt, "what")
+			what := rapid.SampledFrom([]int{0, 0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 10, 10, 11, 12, 13, 14, 14, 15, 15, 16}).Draw(rt, "what")
 			id, epoch := rapid.SampledFrom([]string{"d1", "d1", "d1", "d1", "d2"}).Draw(rt, "drain"), rapid.SampledFrom([]uint64{1, 1, 1, 1, 0, 2, 3}).Draw(rt, "epoch")
 			machine := rapid.SampledFrom([]string{"m1", "m1", "m1", "m1", "m1", "m1", "m1", "m2"}).Draw(rt, "machine")
 			b.pass(time.Duration(rapid.SampledFrom([]int{0, 1, 20, 31, 46}).Draw(rt, "seconds")) * time.Second)
-			got, want := both(rt, r, model, b, what, id, epoch, machine, &ours, &theirs)
+			got, want := "", ""
+			if what >= 13 {
+				got, want = bothGate(rt, r, model, what, id, epoch, machine, &proofs)
+			} else {
+				got, want = both(rt, r, model, b, what, id, epoch, machine, &ours, &theirs)
+			}
 			if got != want {
 				rt.Fatalf("call %d: the model says %q, the agent %q", what, got, want)
 			}
@@ -238,6 +277,58 @@ func both(t *rapid.T, r *rig, m *agent, b *bench, what int, id string, epoch uin
 	}
 	f, err := r.dial(t, wire.Observe).Facts(ctx, false)
 	return said(nil, holdsText(m.rec.holds), len(m.open())), said(err, holdsText(f.Holds), len(f.OpenTickets()))
+}
+
+// bothGate asks for an exception, a proof, a seal, the end.
+func bothGate(t *rapid.T, r *rig, m *agent, what int, id string, epoch uint64, machine string, proofs *[2]wire.ProofReply) (got, want string) {
+	ctx := context.Background()
+	switch what {
+	case 13:
+		key := rapid.SampledFrom([]fleet.Key{wk("w"), wk("w"), wk("v")}).Draw(t, "key")
+		req := wire.AcceptRequest{Key: key, Reason: rapid.SampledFrom([]string{"known", "known", "known", ""}).Draw(t, "reason"), Who: "ann", Typed: "vm/w", Machine: machine}
+		_, err := r.dial(t, wire.Terminate).Accept(ctx, req)
+		return said(m.accept(req)), said(err)
+	case 14:
+		asserted := rapid.SampledFrom([]string{`{"claims":"c"}`, `{"claims":"c"}`, `{"claims":"c"}`, `{}`}).Draw(t, "asserted")
+		key := ssh.FingerprintSHA256(keyOf(rapid.SampledFrom([]string{"m1", "m1", "m1", "m1", "m2"}).Draw(t, "host key")).PublicKey())
+		req := wire.ProofRequest{Drain: id, Epoch: epoch, Machine: machine, Host: "p/h1", Nonce: "n", HostKey: key, Asserted: []byte(asserted)}
+		reply, err := r.dial(t, wire.Operate).Proof(ctx, req)
+		mine, merr := m.prove(req)
+		if err == nil && merr == nil {
+			proofs[0], proofs[1] = mine, reply
+		}
+		return said(merr, digest(mine)), said(err, digest(reply))
+	case 15:
+		req := wire.SealRequest{Who: "ann", Terminator: rapid.SampledFrom([]string{"command", "command", "poweroff", "rm"}).Draw(t, "how"), Machine: machine}
+		ask := func(p wire.ProofReply) wire.SealRequest { req.Proof, req.Signature = p.Proof, p.Signature; return req }
+		if proofs[0].Proof == nil {
+			ask = func(wire.ProofReply) wire.SealRequest { req.Proof, req.Signature = []byte("{}"), "x"; return req }
+		}
+		reply, err := r.dial(t, wire.Terminate).Seal(ctx, ask(proofs[1]))
+		merr := m.confirm(ask(proofs[0]))
+		return said(merr, m.rec.seal), said(err, reply.Sealed)
+	}
+	req := wire.PoweroffRequest{Who: "ann", Drain: id, Machine: machine}
+	_, err := r.dial(t, wire.Terminate).Poweroff(ctx, req)
+	return said(m.poweroff(req)), said(err)
+}
+
+// digest is what two proofs of the same host have in common.
+func digest(r wire.ProofReply) string {
+	doc, err := proof.Parse(r.Proof)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprint(doc.Digest, doc.Items, doc.Drain, doc.Epoch, doc.Boot, doc.Made.UTC(), doc.MadeBoot, len(doc.Accepted), doc.Holds.Both())
+}
+
+func privateKey(t *rapid.T, name string) []byte {
+	seed := sha256.Sum256([]byte(name))
+	block, err := ssh.MarshalPrivateKey(ed25519.NewKeyFromSeed(seed[:]), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(block)
 }
 
 func bothAct(t *rapid.T, r *rig, m *agent, b *bench, id string, epoch uint64, machine string) (got, want string) {

@@ -8,13 +8,41 @@ import (
 
 	"ebb/drain"
 	"ebb/fleet"
+	"ebb/fleet/proof"
 	"ebb/probes/wire"
 )
 
+// Check is one thing that must never happen.
+type Check string
+
+// What must never happen, and two promises besides. Each is measured on what
+// hosts, planes and processes have really gone through.
+const (
+	EmptyKnown     Check = "1 a host read as empty while something has not answered"
+	TerminateOnce  Check = "2 terminate without a proof confirmed in that instant, or twice"
+	CordonFirst    Check = "3 a drain on a host whose cordon did not take at plane and host"
+	KillLast       Check = "4 KILL before notice, TERM, grace, TERM, thirty seconds and the record, or of what nobody named"
+	NoStranger     Check = "5 an act without lease or epoch, or twice for one id"
+	HoldsStay      Check = "6 a hold lifted that was not asked for"
+	OnlyIdentified Check = "7 a signal, a cleaning or an act that meets another than the one identified"
+	NamesAndLosses Check = "8 a deadline without names, a loss that counts as a success"
+	OneCopy        Check = "9 two runnable copies of one stateful workload"
+	NoForgery      Check = "10 a line or an id that a workload's name can forge"
+	Caps           Check = "a limit of moves or of room that is passed"
+	NothingCut     Check = "a request cut that was in flight"
+	ItEnds         Check = "a drain that does not end"
+)
+
+// Checks lists them in order.
+var Checks = []Check{EmptyKnown, TerminateOnce, CordonFirst, KillLast, NoStranger, HoldsStay, OnlyIdentified, NamesAndLosses, OneCopy, NoForgery, Caps, NothingCut, ItEnds}
+
 // must notes what must never happen, the first time that it does.
-func (w *World) must(ok bool, format string, args ...any) {
+func (w *World) must(c Check, ok bool, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.checked[c]++
 	if !ok && w.bad == "" {
-		w.bad = fmt.Sprintf("%s after %s: ", time.Now().UTC().Format(time.TimeOnly), time.Since(w.began).Round(time.Millisecond)) + fmt.Sprintf(format, args...)
+		w.bad = fmt.Sprintf("[%s] %s after %s: ", c, time.Now().UTC().Format(time.TimeOnly), time.Since(w.began).Round(time.Millisecond)) + fmt.Sprintf(format, args...)
 	}
 }
 
@@ -34,43 +62,87 @@ func (w *World) told(runs []fleet.Run, when map[fleet.Run]time.Time) {
 	}
 }
 
+// sweep is what must hold after every step.
+func (w *World) sweep() {
+	for _, id := range w.sources {
+		w.watches[id].checkHolds()
+	}
+	for _, id := range w.order0 {
+		h := w.hosts[id]
+		if a := h.agent; a.up && a.rec.seal != "" {
+			w.must(TerminateOnce, a.rec.boot == h.boot, "%s is sealed by a proof of boot %s in boot %s", h.id, a.rec.boot, h.boot)
+		}
+	}
+	for k, s := range w.sites {
+		if s.up {
+			w.checkCopies(k, "a step")
+		}
+	}
+	clear(w.asked)
+}
+
+// checkHolds: nothing is lifted that nobody asked to lift, and nothing at all
+// from a sealed host. Another machine of the name has holds of its own.
+func (x *watch) checkHolds() {
+	h := x.host()
+	holds, had, flag := h.durable(), x.holds, x.w.plane.flags[x.id].Set
+	same, asked := x.machine == h.machine, x.w.asked[x.id]
+	if holds != had || flag != x.flag {
+		x.w.must(HoldsStay, asked || !same || had.Cordon == nil || holds.Cordon != nil, "the cordon of %s is gone, and nobody asked for it", x.id)
+		x.w.must(HoldsStay, asked || !same || had.Drain == nil || holds.Drain != nil, "the drain hold of %s is gone, and nobody asked for it", x.id)
+		x.w.must(HoldsStay, asked || !x.flag || flag, "the plane's flag of %s is gone, and nobody asked for it", x.id)
+	}
+	if d := holds.Drain; d != nil && holds != had {
+		x.w.must(NoStranger, x.begun[d.Drain], "drain %s holds %s, and no operator asked for it", d.Drain, x.id)
+	}
+	x.holds, x.flag, x.machine = holds, flag, h.machine
+}
+
 // checkActed is what must hold when an act takes effect on a host.
 func (w *World) checkActed(h *host, r wire.ActRequest, what string) {
-	w.must(r.Machine == h.machine, "act %s meant machine %s and reached %s", r.ID, r.Machine, h.machine)
-	w.must(r.Epoch >= h.heard[r.Drain], "act %s of epoch %d takes effect on %s, which has heard of %d", r.ID, r.Epoch, h.id, h.heard[r.Drain])
+	w.must(OnlyIdentified, r.Machine == h.machine, "act %s meant machine %s and reached %s", r.ID, r.Machine, h.machine)
+	w.must(NoStranger, r.Epoch >= h.heard[r.Drain], "act %s of epoch %d takes effect on %s, which has heard of %d", r.ID, r.Epoch, h.id, h.heard[r.Drain])
+	w.must(TerminateOnce, h.agent.rec.seal == "", "act %s takes effect on %s, which is sealed", r.ID, h.id)
 	h.effects[what]++
-	w.must(h.effects[what] == 1, "act %s takes effect %d times", what, h.effects[what])
+	w.must(NoStranger, h.effects[what] == 1, "act %s takes effect %d times", what, h.effects[what])
 }
 
 // checkSignal is what must hold when a process is about to feel a signal.
 func (w *World) checkSignal(h *host, r wire.ActRequest, run fleet.Run) {
 	w.checkActed(h, r, r.ID+" "+run.String())
-	hold := h.durable().Drain
-	w.must(hold != nil && hold.Drain == r.Drain, "%s of %s on a host that drain %s does not hold", r.Signal, r.Key, r.Drain)
-	w.must(w.proved, "%s of %s before the cordon has taken", r.Signal, r.Key)
-	w.must(slices.Contains(r.Runs, run), "%s of %v, which act %s does not name", r.Signal, run, r.ID)
+	x, hold := w.watches[h.id], h.durable().Drain
+	w.must(NoStranger, hold != nil && hold.Drain == r.Drain, "%s of %s on a host that drain %s does not hold", r.Signal, r.Key, r.Drain)
+	w.must(CordonFirst, x != nil && x.proved, "%s of %s before the cordon has taken", r.Signal, r.Key)
+	w.must(OnlyIdentified, slices.Contains(r.Runs, run), "%s of %v, which act %s does not name", r.Signal, run, r.ID)
+	if x == nil {
+		return
+	}
 	for _, p := range h.procs {
-		if p.run == run {
-			w.must(p.key == r.Key, "%s of %s reaches %s", r.Signal, r.Key, p.key)
-			if r.Signal == "KILL" {
-				w.checkKill(h, p, r)
-			}
+		if p.run != run {
+			continue
+		}
+		w.must(OnlyIdentified, p.key == r.Key, "%s of %s reaches %s", r.Signal, r.Key, p.key)
+		if r.Signal == "KILL" {
+			x.checkKill(p, r)
+		} else if p.serves && w.notices[p.run].IsZero() {
+			w.must(NothingCut, p.busy() == 0, "TERM of %s with %d requests in flight", p.key, p.busy())
 		}
 	}
 }
 
 // checkKill measures on what that very process has gone through.
-func (w *World) checkKill(h *host, p *proc, r wire.ActRequest) {
-	w.must(w.named[p.run] || w.mayDie[p.key], "KILL of %s, which nobody named", p.key)
-	rec, ok := w.records[r.Recorded]
-	w.must(ok && rec.Key == p.key && slices.Contains(rec.Runs, p.run), "KILL of %s without its record", p.key)
+func (x *watch) checkKill(p *proc, r wire.ActRequest) {
+	w := x.w
+	w.must(KillLast, x.named[p.run] || x.mayDie[p.key], "KILL of %s, which nobody named", p.key)
+	rec, ok := x.records[r.Recorded]
+	w.must(KillLast, ok && rec.Key == p.key && slices.Contains(rec.Runs, p.run), "KILL of %s without its record", p.key)
 	grace := time.Minute
-	if it := w.state.Items[p.key]; it.Class == fleet.Stuck && it.ClassBy == "" {
+	if it := x.state.Items[p.key]; it.Class == fleet.Stuck && it.ClassBy == "" {
 		grace = 90 * time.Second
 	}
 	grace = max(grace, p.grace)
 	var terms []time.Time
-	for _, s := range h.signals {
+	for _, s := range x.host().signals {
 		if s.run == p.run && s.signal == "TERM" {
 			terms = append(terms, s.at)
 		}
@@ -81,118 +153,97 @@ func (w *World) checkKill(h *host, p *proc, r wire.ActRequest) {
 			return second.Sub(first) >= grace && now.Sub(second) >= lastWait
 		})
 	})
-	if heard := w.heard[p.run]; w.policy.Receivers && !w.named[p.run] {
-		w.must(!heard.IsZero() && now.Sub(heard) >= w.policy.Notice, "KILL of %s, whose owner heard of it at %v", p.key, heard)
+	if heard := w.heard[p.run]; w.policy.Receivers && !x.named[p.run] {
+		w.must(KillLast, !heard.IsZero() && now.Sub(heard) >= w.policy.Notice, "KILL of %s, whose owner heard of it at %v", p.key, heard)
 	}
-	w.must(due, "KILL of %s too early: notice %v, TERM %v, now %v, grace %v", p.key, notice, terms, now, grace)
+	w.must(KillLast, due, "KILL of %s too early: notice %v, TERM %v, now %v, grace %v", p.key, notice, terms, now, grace)
 }
 
-// saw looks at every event as it is appended.
-func (w *World) saw(ev drain.Event) {
-	if ev.Stream != string(source) {
-		return
-	}
-	before := w.state
-	next, err := drain.Apply(before, ev)
-	w.state = next
-	body, _ := ev.Decode()
-	w.tally[string(ev.Kind)]++
-	if ev.Kind.IsDrive() {
-		l := w.leases[ev.Drain]
-		w.must(ev.Epoch == l.Epoch && l.Until.After(w.log.clock()), "%s of epoch %d, while the lease is of epoch %d until %v", ev.Kind, ev.Epoch, l.Epoch, l.Until)
-		w.must(err == nil, "a drive does not fold: %v", err)
-	}
-	switch b := body.(type) {
-	case drain.AskStart:
-		for _, k := range b.MayDie {
-			w.mayDie[k] = true
-		}
-		if err == nil && before.Drain != ev.Drain {
-			w.proved = false
-		}
-	case drain.AskEscalate:
-		w.named[b.Run] = true
-		if b.Run.IsZero() {
-			w.named[before.Items[b.Key].Run] = true
-		}
-	case drain.DriveRecord:
-		w.records[ev.ID] = b
-	case drain.DriveIntent:
-		w.must(w.intents[b.Act.ID] == 0, "act %s is begun twice", b.Act.ID)
-		w.intents[b.Act.ID]++
-	case drain.DrivePhase:
-		w.tally["phase "+string(b.Phase)]++
-		if b.Phase == drain.Draining && before.Phase == drain.Cordoning {
-			w.proved = true
-			holds := w.hosts[source].durable()
-			w.must(holds.Both() && w.plane.flags[source].Set, "it drains while the host has %+v and the plane's flag is %v", holds, w.plane.flags[source].Set)
-		}
-		if b.Phase == drain.Empty {
-			w.checkEmpty(ev)
-		}
-	case drain.DriveDeadline:
-		w.checkDeadline(before, b)
-	case drain.DriveEnded:
-		for _, e := range b.Ends {
-			w.checkEnded(before.Items[e.Key], e)
-		}
-	}
+// checkClean is what must hold when a thing is about to be removed.
+func (w *World) checkClean(h *host, r wire.ActRequest) {
+	w.must(OnlyIdentified, r.Machine == h.machine, "cleaning %s meant machine %s and reached %s", r.Key, r.Machine, h.machine)
+	t, ok := h.things[r.Key.ID]
+	w.must(OnlyIdentified, ok && t.identity == r.Identity, "cleaning %s of identity %s removes %s", r.Key, r.Identity, t.identity)
+	w.must(OnlyIdentified, t.user.IsZero() && h.procs[t.owner] == nil, "cleaning %s, which %s uses", r.Key, t.owner)
+	w.must(OnlyIdentified, h.durable().Any() && len(h.agent.open()) == 0, "cleaning %s on a host that may take new work", r.Key)
+	h.effects[r.ID]++
+	w.must(NoStranger, h.effects[r.ID] == 1, "cleaning %s takes effect %d times", r.ID, h.effects[r.ID])
 }
 
-func (w *World) checkEmpty(ev drain.Event) {
-	h := w.hosts[source]
-	w.must(h.probe == "", "empty while probe %s fails", h.probe)
-	w.must(len(h.agent.open()) == 0, "empty while tickets are open: %v", h.agent.open())
-	w.must(h.durable().Both(), "empty without both holds: %+v", h.durable())
-	w.must(len(w.state.Open) == 0, "empty with an act on its way: %v", w.state.Open)
+// nothing is that a host is empty, as it really is.
+func (x *watch) nothing(c Check, what string, young time.Duration) {
+	w, h := x.w, x.host()
+	w.must(c, h.probe == "", "%s while probe %s fails", what, h.probe)
+	w.must(c, len(h.agent.open()) == 0, "%s while tickets are open: %v", what, h.agent.open())
+	w.must(c, h.durable().Both(), "%s without both holds: %+v", what, h.durable())
+	w.must(c, len(x.state.Open) == 0, "%s with an act on its way: %v", what, x.state.Open)
 	for _, k := range h.keys() {
 		p := h.procs[k]
-		young := time.Since(p.born) < w.policy.Transient && p.stray
-		w.must(young || w.excused(k), "empty while %s runs (%+v)", k, *p)
+		w.must(c, p.stray && time.Since(p.born) < young || x.excused(k), "%s while %s runs (%+v)", what, k, *p)
 	}
-	for _, l := range w.state.Lost {
-		w.must(w.excused(l.Key), "empty although %s was lost", l.Key)
+	for _, l := range x.state.Lost {
+		w.must(c, x.excused(l.Key), "%s although %s was lost", what, l.Key)
 	}
-	for _, c := range w.consoles {
-		if strings.HasPrefix(ev.By.Console, c.name+"/") {
-			w.must(c.looked.After(h.lastAct), "empty by a reading of %v; the last act was at %v", c.looked, h.lastAct)
+}
+
+func (x *watch) checkEmpty(ev drain.Event) {
+	x.nothing(EmptyKnown, "empty", x.w.policy.Transient)
+	for _, c := range x.w.consoles {
+		if at, last := c.looked[x.id], x.host().lastAct; strings.HasPrefix(ev.By.Console, c.name+"/") {
+			x.w.must(EmptyKnown, at.After(last), "empty by a reading of %v; the last act was at %v", at, last)
 		}
 	}
 }
 
-// excused reports whether a person has accepted that something is there, or lost.
-func (w *World) excused(k fleet.Key) bool {
-	_, ok := w.state.Accepted[k]
-	return ok || slices.ContainsFunc(w.hosts[source].agent.rec.accepted, func(a fleet.Accepted) bool { return a.Key == k })
+// checkProved looks at a host in the moment in which its agent signs.
+func (w *World) checkProved(h *host, doc proof.Document) {
+	if x := w.watches[h.id]; x != nil {
+		w.must(EmptyKnown, doc.Machine == h.machine && doc.Boot == h.boot, "a proof of machine %s in boot %s by %s in boot %s", doc.Machine, doc.Boot, h.machine, h.boot)
+		w.must(EmptyKnown, h.probe == "", "a proof while probe %s fails", h.probe)
+		for _, k := range h.keys() {
+			w.must(EmptyKnown, x.excused(k), "a proof while %s runs", k)
+		}
+	}
+}
+
+// checkTerminated is what must hold in the moment in which a host goes.
+func (w *World) checkTerminated(h *host, how string) {
+	w.count("terminated by " + how)
+	x := w.watches[h.id]
+	w.must(TerminateOnce, h.ended == 0, "a terminator (%s) runs for %s, for which it has run", how, h.machine)
+	w.must(TerminateOnce, h.agent.up && h.agent.rec.seal != "" && h.agent.rec.boot == h.boot, "%s runs for %s, which has confirmed no proof in this boot", how, h.id)
+	if x != nil {
+		w.must(TerminateOnce, h.agent.rec.seal == x.state.Drain, "%s runs for %s with the seal of drain %s; its drain is %s", how, h.id, h.agent.rec.seal, x.state.Drain)
+		x.nothing(TerminateOnce, how, 0)
+	}
 }
 
 // checkDeadline reports a workload that is on the host and not named.
-func (w *World) checkDeadline(s drain.State, b drain.DriveDeadline) {
-	h := w.hosts[source]
+func (x *watch) checkDeadline(s drain.State, b drain.DriveDeadline) {
+	w, h := x.w, x.host()
 	names := map[fleet.Key]bool{}
 	for _, l := range b.Left {
 		names[l.Key] = true
-		w.must(!l.Reason.IsZero(), "%s is left at the deadline without a reason", l.Key)
+		w.must(NamesAndLosses, !l.Reason.IsZero(), "%s is left at the deadline without a reason", l.Key)
 	}
 	for k, it := range s.Items {
-		w.must(!it.Open() || names[k] || h.procs[k] == nil, "%s is open at the deadline and not named", k)
+		w.must(NamesAndLosses, !it.Open() || names[k] || h.procs[k] == nil, "%s is open at the deadline and not named", k)
 	}
-	w.must(b.Age == "" || len(b.Left) > 0, "a deadline without names on a host that can't be read")
+	w.must(NamesAndLosses, b.Age == "" || len(b.Left) > 0, "a deadline without names on a host that can't be read")
 	if b.Age != "" || s.Boot != h.boot || h.probe == "processes" || h.probe == "workloads" {
 		return
 	}
 	for _, k := range h.keys() {
 		p := h.procs[k]
-		w.must(names[k] || w.excused(k) || p.stray && time.Since(p.born) < w.policy.Transient, "%s is on the host at the deadline and not named", k)
+		w.must(NamesAndLosses, names[k] || x.excused(k) || p.stray && time.Since(p.born) < w.policy.Transient, "%s is on the host at the deadline and not named", k)
 	}
 }
 
 // checkEnded compares what the journal calls left with what really happened.
-func (w *World) checkEnded(it drain.Item, e drain.Ended) {
-	h := w.hosts[source]
-	if p := h.procs[e.Key]; p != nil && p.run == it.Run && !p.rests {
-		w.must(false, "%s has ended (%s), says the journal, and it runs", e.Key, e.End)
-	}
+func (x *watch) checkEnded(it drain.Item, e drain.Ended) {
+	w, h := x.w, x.host()
+	p := h.procs[e.Key]
+	w.must(NamesAndLosses, p == nil || p.run != it.Run || p.rests, "%s has ended (%s), says the journal, and it runs", e.Key, e.End)
 	if e.End == drain.Lost {
 		return
 	}
@@ -207,25 +258,39 @@ func (w *World) checkEnded(it drain.Item, e drain.Ended) {
 	claim, claimed := w.plane.at(e.Key)
 	switch e.By {
 	case "owner":
-		w.must(!claimed || claim.Phase == fleet.Gone || claim.Host != source || it.Declared, "%s was lost (%s), and counts as ended by its owner", e.Key, cause)
+		w.must(NamesAndLosses, !claimed || claim.Phase == fleet.Gone || claim.Host != x.id || it.Declared, "%s was lost (%s), and counts as ended by its owner", e.Key, cause)
 	case "ttl":
-		w.must(!it.Expires.After(time.Now().Add(time.Hour+w.policy.CacheWindow)), "%s was lost (%s) before its time was over, and counts as ended by it", e.Key, cause)
+		w.must(NamesAndLosses, !it.Expires.After(time.Now().Add(time.Hour+w.policy.CacheWindow)), "%s was lost (%s) before its time was over, and counts as ended by it", e.Key, cause)
 	case "lever":
 		sent := w.site(e.Key).repoint || !it.FlippedAt.IsZero()
 		for _, a := range h.agent.acts {
 			sent = sent || slices.Contains(a.req.Runs, it.Run)
 		}
-		w.must(sent || it.Move.Complete(), "%s was lost (%s), and counts as ended by us, who never touched it", e.Key, cause)
+		w.must(NamesAndLosses, sent || it.Move.Complete(), "%s was lost (%s), and counts as ended by us, who never touched it", e.Key, cause)
 	}
 }
 
-// checkHolds is looked at after every step: nothing is lifted that nobody asked
-// to lift.
-func (w *World) checkHolds(asked bool) {
-	h, had := w.hosts[source].durable(), w.holds
-	flag := w.plane.flags[source].Set
-	w.must(asked || had.Cordon == nil || h.Cordon != nil, "the cordon is gone, and nobody asked for it")
-	w.must(asked || had.Drain == nil || h.Drain != nil, "the drain hold is gone, and nobody asked for it")
-	w.must(asked || !w.flag || flag, "the plane's flag is gone, and nobody asked for it")
-	w.holds, w.flag = h, flag
+// checkRoom counts what is on a target just when something has come.
+func (w *World) checkRoom(h *host) {
+	if h.slots > 0 && w.late { // it was given up, and comes all the same
+		h.excess++
+	}
+	if h.slots > 0 {
+		w.must(Caps, len(h.procs) <= h.slots+h.excess, "%d workloads on %s, which has room for %d: %v", len(h.procs), h.id, h.slots, h.keys())
+	}
+}
+
+// checkLine: whatever a workload is called, an event is one line, and that line is
+// the event.
+func (w *World) checkLine(ev drain.Event) {
+	text := string(ev.Body)
+	plain := !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
+	w.must(NoForgery, plain, "an event's body is not one plain line: %q", text)
+}
+
+// checkID: an act's id is a plain word, whatever its workload is called. That no
+// two workloads share one is seen where acts begin.
+func (w *World) checkID(a drain.Act) {
+	plain := a.ID != "" && len(a.ID) < 300 && !strings.ContainsFunc(a.ID, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+	w.must(NoForgery, plain, "the id of an act is no plain word: %q", a.ID)
 }

@@ -6,41 +6,61 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"ebb/drain"
-	"ebb/drain/engine"
 	"ebb/fleet"
-	"ebb/probes/wire"
 )
 
 var errFault = errors.New("the link is down")
 
 // call passes a call of a console through, unless a fault is drawn on its way:
 // it fails, its answer is lost, or the process that makes it ends before or after.
+// Before it is made, something else may happen: an operator asks, another process
+// acts.
 func call[T any](c *console, way, name string, fn func() (T, error)) (T, error) {
 	var none T
 	w := c.w
 	if w.isCut(c.name, way) {
 		return none, fmt.Errorf("%s %s: %w", way, name, errFault)
 	}
-	n := w.draw(c.name + " " + way + " " + name)
-	if !w.faults || c.kind == "operator" {
+	if !w.faults || c.operates() {
 		return fn()
 	}
+	n := w.draw(c.name + " " + way + " " + name)
+	if w.calm && n%7 > 0 {
+		n = 1999
+	} else if w.calm {
+		n /= 7
+	}
+	alone := c.may && !w.isTarget(way)
 	switch {
-	case n%1000 < 12:
+	case n%2000 < 24:
+		w.count("call failed")
 		return none, fmt.Errorf("%s %s: %w", way, name, errFault)
-	case n%1000 < 22:
+	case n%2000 < 44:
+		w.count("answer lost")
 		_, _ = fn()
 		return none, fmt.Errorf("%s %s: %w (its answer)", way, name, errFault)
-	case n%1000 == 22 && c.may && !w.isTarget(way):
+	case n%2000 == 44 && alone:
 		panic(crashed{c})
-	case n%1000 == 23 && c.may && !w.isTarget(way):
+	case n%2000 == 45 && alone:
 		_, _ = fn()
 		panic(crashed{c})
+	case n%2000 < 52 && alone && !w.nested:
+		w.between(c)
 	}
 	return fn()
+}
+
+// between lets something happen in the middle of what a console does.
+func (w *World) between(c *console) {
+	gen := c.gen
+	w.count("in between")
+	w.nested = true
+	w.meddle()
+	w.nested = false
+	if c.gen != gen {
+		panic(crashed{c}) // it was that process's end
+	}
 }
 
 // journalPort is the journal as a console reaches it.
@@ -93,7 +113,8 @@ func (p *planePort) Hosts(context.Context) ([]fleet.Host, error) {
 		var out []fleet.Host
 		for _, id := range p.c.w.order0 {
 			f := p.c.w.plane.flags[id]
-			out = append(out, fleet.Host{ID: id, Address: id.Name(), Draining: f.Set, DrainWhy: f.Why, DrainWho: f.Who, DrainAt: f.At})
+			out = append(out, fleet.Host{ID: id, Address: id.Name(), Instance: p.c.w.hosts[id].machine,
+				Draining: f.Set, DrainWhy: f.Why, DrainWho: f.Who, DrainAt: f.At})
 		}
 		return out, nil
 	})
@@ -143,210 +164,8 @@ func (p *planePort) Move(_ context.Context, k fleet.Key, from, to fleet.HostID) 
 	_, err := call(p.c, "plane", "move", func() (int, error) {
 		p.c.w.plane.move(k, from, to)
 		p.c.w.site(k).repoint = true
-		p.c.w.hosts[source].lastAct = time.Now()
+		p.c.w.hosts[from].lastAct = time.Now()
 		return 0, nil
-	})
-	return err
-}
-
-// reach calls an agent.
-func reach[T any](c *console, id fleet.HostID, name string, fn func(*host) (T, error)) (T, error) {
-	h := c.w.hosts[id]
-	return call(c, string(id), name, func() (T, error) {
-		var none T
-		if !h.answers() {
-			return none, errFault
-		}
-		return fn(h)
-	})
-}
-
-// decided turns an agent's refusals into what the engine tells apart, as the
-// console's end of the wire does.
-func decided(err error) error {
-	var r *refusal
-	if !errors.As(err, &r) {
-		return err
-	}
-	switch {
-	case r.code == wire.CodeOtherDrain && r.hold != nil:
-		return &engine.HoldTaken{Hold: *r.hold}
-	case r.code == wire.CodeStaleEpoch:
-		return fmt.Errorf("%w: %s", drain.ErrLeaseLost, r.code)
-	case r.code == wire.CodeNotRecorded:
-		return err
-	}
-	return &final{r}
-}
-
-type final struct{ *refusal }
-
-func (*final) Final() bool { return true }
-
-// lookPort is an agent as the observer needs it.
-type lookPort struct {
-	c  *console
-	id fleet.HostID
-}
-
-func (p *lookPort) Summary(context.Context) (fleet.Summary, error) {
-	return fleet.Summary{}, errFault
-}
-
-func (p *lookPort) Watch(context.Context, func(fleet.Facts) error) error { return errFault }
-
-func (p *lookPort) Facts(context.Context, bool) (fleet.Facts, error) {
-	f, err := reach(p.c, p.id, "facts", func(h *host) (fleet.Facts, error) { return h.facts(), nil })
-	if err == nil && p.id == source && p.c.w.hosts[source].probe == "" {
-		p.c.looked = time.Now()
-	}
-	return f, err
-}
-
-// agentsPort opens channels to agents, and carries acts to them.
-type agentsPort struct{ c *console }
-
-func (p *agentsPort) Agent(_ context.Context, id fleet.HostID, role engine.Role) (engine.Agent, error) {
-	_, err := reach(p.c, id, "open "+string(role), func(*host) (int, error) { return 0, nil })
-	return &agentPort{engine.Agent(nil), p.c, id}, err
-}
-
-// Act sends an act. A request may come later than its sender believes, or twice.
-func (p *agentsPort) Act(_ context.Context, id fleet.HostID, m string, j drain.Job) (drain.Answer, error) {
-	w, h := p.c.w, p.c.w.hosts[id]
-	if m == "" {
-		m = h.machine
-	}
-	r := wire.ActRequest{ID: j.Act.ID, Drain: j.Drain, Epoch: j.Epoch, Machine: m, Key: j.Act.Key}
-	switch j.Act.Kind {
-	case drain.ActSignal:
-		r.Kind, r.Runs, r.Signal, r.Grace, r.Recorded, r.Named = wire.ActSignal, j.Act.Runs, j.Act.Signal, j.Act.Grace, j.Act.Record, j.Act.Named
-	default:
-		r.Kind, r.Command = wire.ActExec, j.Act.Exec
-	}
-	n := w.draw("net " + p.c.name + string(id))
-	if w.faults && n%100 < 4 {
-		w.after(time.Duration(1+n/100%400)*time.Second, func() {
-			if h.answers() {
-				_, _ = h.begin(r)
-			}
-		})
-		if n%100 < 2 {
-			return drain.Answer{}, errFault // it is on its way, and nobody knows
-		}
-	}
-	reply, err := reach(p.c, id, "act", func(h *host) (wire.ActReply, error) { return h.begin(r) })
-	var no *refusal
-	if errors.As(err, &no) {
-		switch no.code {
-		case wire.CodeStaleEpoch, wire.CodeNotRecorded:
-			return drain.Answer{}, decided(err)
-		}
-		return drain.Answer{Result: drain.Refused, Reason: fleet.Reason{Code: no.code}, Detail: no.code}, nil
-	}
-	if err != nil {
-		return drain.Answer{}, err
-	}
-	return answerOf(reply), nil
-}
-
-func answerOf(r wire.ActReply) drain.Answer {
-	a := drain.Answer{Result: drain.Done, Reason: r.Reason, Detail: r.Detail}
-	switch {
-	case r.State == wire.ActInterrupted:
-		a.Result = drain.Interrupted
-	case !r.OK && r.Reason.Code == wire.CodeTooEarly:
-		a.Result = drain.Refused
-	case !r.OK:
-		a.Result = drain.FailedAct
-	}
-	return a
-}
-
-// begin is an act as it arrives at the host.
-func (h *host) begin(r wire.ActRequest) (wire.ActReply, error) {
-	reply, err := h.agent.begin(r)
-	if err == nil {
-		h.heard[r.Drain] = max(h.heard[r.Drain], h.agent.rec.epochs[r.Drain])
-	}
-	return reply, err
-}
-
-func (p *agentsPort) Outcome(_ context.Context, id fleet.HostID, act string) (drain.Answer, bool, error) {
-	reply, err := reach(p.c, id, "outcome", func(h *host) (wire.ActReply, error) { return h.agent.follow(act) })
-	var no *refusal
-	if errors.As(err, &no) {
-		return drain.Answer{}, false, nil
-	}
-	if err != nil {
-		return drain.Answer{}, false, err
-	}
-	return answerOf(reply), true, nil
-}
-
-func (p *agentsPort) Announce(ctx context.Context, id fleet.HostID, drainID string, epoch uint64) error {
-	_, err := (&agentPort{nil, p.c, id}).Announce(ctx, drainID, epoch)
-	return err
-}
-
-// agentPort is an agent as the engine needs it. What no history asks for is not
-// there.
-type agentPort struct {
-	engine.Agent
-	c  *console
-	id fleet.HostID
-}
-
-func (p *agentPort) HostKey() ssh.PublicKey { return nil }
-
-func (p *agentPort) Facts(context.Context, bool) (fleet.Facts, error) {
-	return reach(p.c, p.id, "facts", func(h *host) (fleet.Facts, error) { return h.facts(), nil })
-}
-
-func (p *agentPort) SetHold(_ context.Context, x fleet.Hold, m string) (engine.HoldAnswer, error) {
-	return reach(p.c, p.id, "hold "+string(x.Kind), func(h *host) (engine.HoldAnswer, error) {
-		var err error
-		if x.Kind == fleet.CordonHold {
-			err = h.agent.cordon(wire.CordonRequest{Who: x.Who, Why: x.Why, Machine: m})
-		} else {
-			err = h.agent.drain(wire.DrainRequest{Who: x.Who, Why: x.Why, Drain: x.Drain, Journal: x.Journal, Epoch: x.Epoch, Deadline: x.Deadline,
-				Evacuate: x.Evacuate, For: x.For, Machine: m})
-			if err == nil {
-				h.heard[x.Drain] = max(h.heard[x.Drain], x.Epoch)
-			}
-		}
-		return engine.HoldAnswer{Holds: h.agent.rec.holds, Machine: h.machine, Boot: h.boot, At: h.Clock()}, decided(err)
-	})
-}
-
-func (p *agentPort) LiftHold(_ context.Context, l engine.Lift) (engine.HoldAnswer, error) {
-	return reach(p.c, p.id, "lift", func(h *host) (engine.HoldAnswer, error) {
-		r := wire.LiftRequest{Who: l.Who, Why: l.Why, Drain: l.Drain, Epoch: l.Epoch, Theirs: l.Theirs, Machine: l.Machine}
-		var err error
-		if l.Kind == fleet.CordonHold {
-			err = h.agent.uncordon(r)
-		} else {
-			err = h.agent.undrain(r)
-		}
-		return engine.HoldAnswer{Holds: h.agent.rec.holds, Machine: h.machine, Boot: h.boot, At: h.Clock()}, decided(err)
-	})
-}
-
-func (p *agentPort) Announce(_ context.Context, id string, epoch uint64) (uint64, error) {
-	return reach(p.c, p.id, "announce", func(h *host) (uint64, error) {
-		top, err := h.agent.announce(wire.EpochRequest{Drain: id, Epoch: epoch})
-		if err == nil {
-			h.heard[id] = max(h.heard[id], epoch)
-		}
-		return top, decided(err)
-	})
-}
-
-func (p *agentPort) Accept(_ context.Context, k fleet.Key, reason, who, _, _ string) error {
-	_, err := reach(p.c, p.id, "accept", func(h *host) (int, error) {
-		next := h.agent.rec.clone()
-		next.accepted = append(next.accepted, fleet.Accepted{Key: k, Reason: reason, Who: who, At: h.Clock()})
-		return 0, h.agent.commit(next)
 	})
 	return err
 }

@@ -11,7 +11,9 @@ import (
 // site is the truth about a workload that a lever moves: what its source could
 // do, and what there is of it elsewhere.
 type site struct {
-	paused, fenced bool // the source can't run on, or takes no writes: not even after a restart
+	home           fleet.HostID // where it ran when it began
+	at             fleet.HostID // where the target's copy is
+	paused, fenced bool         // the source can't run on, or takes no writes: not even after a restart
 	replayed       bool
 	up             bool // the target's copy runs, or takes writes
 	repoint        bool
@@ -99,20 +101,21 @@ func (w *World) land() {
 		}
 		r.landed = true
 		if r.effect {
-			w.hosts[source].lastAct = time.Now()
 			w.effect(r.act)
-			w.checkCopies(r.act)
+			w.checkCopies(r.act.Key, string(r.act.Op)+" "+string(r.act.Step))
 		}
 	}
 	w.order = slices.DeleteFunc(w.order, func(id string) bool { r := w.efforts[id]; return r == nil || r.landed })
 }
 
 func (w *World) effect(a drain.Act) {
-	h := w.hosts[source]
-	s, p := w.site(a.Key), h.procs[a.Key]
-	w.tally[string(a.Op)+" "+string(a.Step)]++
+	s := w.site(a.Key)
+	h := w.hosts[s.home]
+	p := h.procs[a.Key]
+	h.lastAct = time.Now()
+	w.count(string(a.Op) + " " + string(a.Step))
 	if a.Op == drain.OpUndo {
-		w.undo(a, s, p)
+		w.undo(a, s, p, h)
 		return
 	}
 	switch a.Step {
@@ -127,28 +130,43 @@ func (w *World) effect(a drain.Act) {
 			h.die(a.Key, "lever")
 		}
 	case drain.StepRestore:
-		w.must(s.paused, "%s is restored while its source may run", a.Key)
-		s.up = true
+		w.must(OneCopy, s.paused, "%s is restored while its source may run", a.Key)
+		w.comeUp(a, s)
 	case drain.StepFence:
 		s.fenced = true
 	case drain.StepReplay:
-		w.must(s.fenced, "%s is replayed to a position that moves on", a.Key)
+		w.must(OneCopy, s.fenced, "%s is replayed to a position that moves on", a.Key)
 		s.replayed = true
 	case drain.StepPromote:
-		w.must(s.fenced && s.replayed, "%s is promoted: fenced %v, replayed %v", a.Key, s.fenced, s.replayed)
-		s.up = true
+		w.must(OneCopy, s.fenced && s.replayed, "%s is promoted: fenced %v, replayed %v", a.Key, s.fenced, s.replayed)
+		w.comeUp(a, s)
 	case drain.StepRemove:
-		w.must(s.up && s.repoint, "%s is removed: up elsewhere %v, claim moved %v", a.Key, s.up, s.repoint)
+		w.must(OneCopy, s.up && s.repoint, "%s is removed: up elsewhere %v, claim moved %v", a.Key, s.up, s.repoint)
 		if p != nil {
 			h.die(a.Key, "lever")
 		}
 	}
 }
 
-func (w *World) undo(a drain.Act, s *site, p *proc) {
-	h := w.hosts[source]
+// comeUp starts the target's copy.
+func (w *World) comeUp(a drain.Act, s *site) {
+	t := w.hosts[a.Target]
+	if s.up || t == nil {
+		return
+	}
+	s.up, s.at = true, a.Target
+	if t.procs[a.Key] == nil {
+		t.add(a.Key, a.Class, func(p *proc) { p.copy = true })
+		w.checkRoom(t)
+	}
+}
+
+func (w *World) undo(a drain.Act, s *site, p *proc, h *host) {
 	switch a.Step {
 	case drain.StepRestore:
+		if s.up {
+			w.hosts[s.at].die(a.Key, "lever")
+		}
 		s.up = false
 	case drain.StepReplay:
 		s.replayed = false
@@ -166,13 +184,17 @@ func (w *World) undo(a drain.Act, s *site, p *proc) {
 			h.respawn(p)
 		}
 	case drain.StepPromote:
-		w.must(false, "%s: promote is undone", a.Key)
+		w.must(OneCopy, false, "%s: promote is undone", a.Key)
 	}
 }
 
 // checkCopies is the rule that everything else serves: never two runnable copies.
-func (w *World) checkCopies(a drain.Act) {
-	s, p := w.site(a.Key), w.hosts[source].procs[a.Key]
+func (w *World) checkCopies(k fleet.Key, after string) {
+	s := w.sites[k]
+	if s == nil || s.home == "" {
+		return
+	}
+	p := w.hosts[s.home].procs[k]
 	two := s.up && p != nil && !s.paused && !s.fenced && !p.rests
-	w.must(!two, "two runnable copies of %s after %s %s", a.Key, a.Op, a.Step)
+	w.must(OneCopy, !two, "two runnable copies of %s after %s", k, after)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"ebb/drain"
 	"ebb/fleet"
 )
@@ -30,7 +28,7 @@ func (e *Engine) Clean(ctx context.Context, host fleet.HostID, r fleet.Resource,
 	if err != nil {
 		return drain.Answer{}, fmt.Errorf("clean %s on %s: %w", r.Key, host, err)
 	}
-	answer, err := agent.Clean(ctx, Cleaning{ID: "clean-" + uuid.NewString(), Machine: machine, Resource: r})
+	answer, err := agent.Clean(ctx, Cleaning{ID: "clean-" + e.cfg.NewID(), Machine: machine, Resource: r})
 	if err != nil {
 		return answer, fmt.Errorf("clean %s on %s: %w", r.Key, host, err)
 	}

@@ -207,5 +207,6 @@ func (d *Driver) catchUp(ctx context.Context) error {
 		}
 	})
 	d.s = s
+	d.e.ledger.enter(d.host, s)
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/crypto/ssh"
 
 	"ebb/drain"
@@ -46,8 +47,10 @@ type Config struct {
 	Spool func(drain.Event) error
 	Log   *slog.Logger
 	// Promised says what drains of other hosts are bringing where; nil where nobody
-	// can say.
-	Promised func(ctx context.Context, except fleet.HostID) map[fleet.HostID][]fleet.Needs
+	// can say. With an error nothing is placed.
+	Promised func(ctx context.Context, except fleet.HostID) (map[fleet.HostID][]fleet.Needs, error)
+	// NewID makes the ids of events, drains and proofs; nil makes random UUIDs.
+	NewID func() string
 	// JournalHost is where the journal is served, where that is another machine: a
 	// drain of that host is refused.
 	JournalHost string
@@ -55,7 +58,8 @@ type Config struct {
 
 // Engine carries out verbs and drives drains.
 type Engine struct {
-	cfg Config
+	cfg    Config
+	ledger ledger
 }
 
 // New makes an engine.
@@ -68,6 +72,9 @@ func New(cfg Config) *Engine {
 	}
 	if cfg.BlindMax <= 0 {
 		cfg.BlindMax = 10 * time.Minute
+	}
+	if cfg.NewID == nil {
+		cfg.NewID = uuid.NewString
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

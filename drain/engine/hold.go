@@ -87,7 +87,7 @@ func (d *Driver) settingUp() bool {
 func (d *Driver) renewHold(ctx context.Context, facts fleet.Facts) error {
 	want := fleet.Hold{Kind: fleet.DrainHold, Who: d.s.By.Name, Why: d.s.Reason, Drain: d.s.Drain, Journal: d.e.cfg.Journal.Name(),
 		Epoch: d.lease.Epoch, Deadline: d.s.Deadline, Evacuate: d.s.Evacuate, For: d.s.For}
-	if d.s.Undone {
+	if d.s.Undone || facts.Sealed != "" { // a sealed host changes nothing, and is looked after all the same
 		return nil
 	}
 	if h := facts.Holds.Drain; h == nil {

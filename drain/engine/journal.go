@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"ebb/drain"
 	"ebb/fleet"
 )
@@ -123,7 +121,7 @@ func (e *Engine) put(ctx context.Context, b drain.Batch) error {
 func (e *Engine) events(host fleet.HostID, drainID string, epoch uint64, bodies ...drain.Body) ([]drain.Event, error) {
 	events := make([]drain.Event, 0, len(bodies))
 	for _, b := range bodies {
-		ev, err := drain.NewEvent(host, uuid.NewString(), drainID, epoch, e.cfg.Actor, b)
+		ev, err := drain.NewEvent(host, e.cfg.NewID(), drainID, epoch, e.cfg.Actor, b)
 		if err != nil {
 			return nil, err
 		}

@@ -115,6 +115,17 @@ func (d *Driver) pass(ctx context.Context) (wake time.Time, err error) {
 		return time.Time{}, err
 	}
 	decision := drain.Next(d.s, v, d.e.cfg.Policy, d.now())
+	if places(decision) {
+		// Between looking at what others have promised and promising more, nobody
+		// else of this process promises anything.
+		d.e.ledger.placing.Lock()
+		defer d.e.ledger.placing.Unlock()
+		var err error
+		if v.Promised, err = d.e.promised(ctx, d.host); err != nil {
+			return time.Time{}, d.tolerate(ctx, err)
+		}
+		decision = drain.Next(d.s, v, d.e.cfg.Policy, d.now())
+	}
 	if ctx.Err() != nil {
 		return time.Time{}, ctx.Err()
 	}

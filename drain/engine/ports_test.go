@@ -235,6 +235,8 @@ func (b *box) SetHold(ctx context.Context, h fleet.Hold, machine string) (engine
 		switch {
 		case machine != b.machine:
 			return engine.HoldAnswer{}, fmt.Errorf("another machine: %s", b.machine)
+		case b.sealed != "":
+			return engine.HoldAnswer{}, &engine.Refused{Verb: "drain", Host: b.id, Issues: []fleet.Issue{{Detail: "sealed"}}}
 		case old != nil && old.Drain != h.Drain:
 			return engine.HoldAnswer{}, &engine.HoldTaken{Hold: *old}
 		case h.Epoch < b.epochs[h.Drain]:

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"ebb/drain"
 	"ebb/fleet"
 )
@@ -26,8 +24,12 @@ func (e *Engine) View(ctx context.Context, host fleet.HostID, s drain.State) (dr
 	if err != nil {
 		return drain.View{}, err
 	}
+	promised, err := e.promised(ctx, host)
+	if err != nil { // what is placed by it is looked at once more before it is begun
+		e.cfg.Log.Warn("what other drains promise is not known", "host", host, "error", err)
+	}
 	return drain.View{Source: src, Targets: e.cfg.Look.Targets(host), Issues: Issues(src, s), SelfClaims: src.SelfClaims,
-		Promised: e.promised(ctx, host), JournalHost: e.cfg.JournalHost}, nil
+		Promised: promised, JournalHost: e.cfg.JournalHost}, nil
 }
 
 // Plan says what a drain would do, and changes nothing.
@@ -72,7 +74,7 @@ func (e *Engine) start(ctx context.Context, host fleet.HostID, r Request, plan d
 	if err != nil {
 		return "", false, fmt.Errorf("drain %s: read the journal's clock: %w", host, err)
 	}
-	id = "d-" + uuid.NewString()[:8]
+	id = "d-" + e.cfg.NewID()[:8]
 	if unfinished {
 		id, resumed = s.Drain, true
 	}
@@ -84,9 +86,9 @@ func (e *Engine) start(ctx context.Context, host fleet.HostID, r Request, plan d
 }
 
 // promised is what other drains bring to the hosts that this one could use.
-func (e *Engine) promised(ctx context.Context, host fleet.HostID) map[fleet.HostID][]fleet.Needs {
+func (e *Engine) promised(ctx context.Context, host fleet.HostID) (map[fleet.HostID][]fleet.Needs, error) {
 	if e.cfg.Promised == nil {
-		return nil
+		return nil, nil
 	}
 	return e.cfg.Promised(ctx, host)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/crypto/ssh"
 
 	"ebb/drain"
@@ -102,7 +101,7 @@ func refusal(check, detail string) []fleet.Issue {
 // intend journals the intent, where the stream ends as it was read: of two who
 // terminate at once only one gets past this.
 func (e *Engine) intend(ctx context.Context, host fleet.HostID, t Terminator, p prepared) (string, []fleet.Issue, error) {
-	b := drain.RecTerminateIntent{Act: uuid.NewString(), Type: t.Type, To: t.To, Run: p.run, Instance: p.instance, Digest: p.doc.Digest}
+	b := drain.RecTerminateIntent{Act: e.cfg.NewID(), Type: t.Type, To: t.To, Run: p.run, Instance: p.instance, Digest: p.doc.Digest}
 	for range 10 {
 		past, err := e.terminations(ctx, host)
 		if err != nil {

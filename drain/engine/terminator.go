@@ -23,6 +23,9 @@ type Terminator struct {
 	// about the host; one that can't be filled is an error, because a command with
 	// half its arguments must not run.
 	Argv func(fleet.Host) ([]string, error)
+	// Exec runs the command line; nil runs it on this machine, apart from the
+	// terminal, to its end.
+	Exec func(ctx context.Context, argv []string) error
 	// Quiet is how long a host that was powered off must stay silent to count as
 	// gone; zero is 30 seconds.
 	Quiet time.Duration
@@ -64,6 +67,9 @@ var errCutShort = errors.New("cut short: find out what became of it, then settle
 func (e *Engine) runTerminator(ctx context.Context, host fleet.HostID, t Terminator, p prepared, gone Gone) error {
 	switch t.Type {
 	case "command":
+		if t.Exec != nil {
+			return t.Exec(ctx, p.run)
+		}
 		return runCommand(ctx, p.run)
 	case "release":
 		return nil // the journal names who took the host

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/crypto/ssh"
 
 	"ebb/drain"
@@ -84,7 +83,7 @@ func (e *Engine) Verify(ctx context.Context, host fleet.HostID, console string) 
 		return ver, fmt.Errorf("verify %s: %w", host, err)
 	}
 	hold := facts.Holds.Drain
-	ask := ProofAsk{Drain: hold.Drain, Epoch: hold.Epoch, Machine: facts.Machine, Host: host, Nonce: uuid.NewString(), Asserted: body}
+	ask := ProofAsk{Drain: hold.Drain, Epoch: hold.Epoch, Machine: facts.Machine, Host: host, Nonce: e.cfg.NewID(), Asserted: body}
 	signed, issues, err := agent.Prove(ctx, ask)
 	if err != nil {
 		return ver, fmt.Errorf("verify %s: %w", host, err)

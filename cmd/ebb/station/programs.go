@@ -61,45 +61,34 @@ func journalHost(journal string) string {
 	return u.Hostname()
 }
 
-// promised reads from the journal what drains of other hosts bring where. It is
-// asked with every pass of every drain, so what it found stands for a while.
-func (s *Station) promised() func(context.Context, fleet.HostID) map[fleet.HostID][]fleet.Needs {
+// promised is what drains of other hosts bring where: those of this process as
+// they stand, and others' as the journal tells it. That is read anew after a
+// while only, because it is asked with every pass of every drain.
+func (s *Station) promised() func(context.Context, fleet.HostID) (map[fleet.HostID][]fleet.Needs, error) {
 	var mu sync.Mutex
 	var at time.Time
-	var by map[fleet.HostID]map[fleet.HostID][]fleet.Needs // by the host that is drained
 	stands := scaled(5*time.Second, s.Config.Speed, 250*time.Millisecond)
-	return func(ctx context.Context, except fleet.HostID) map[fleet.HostID][]fleet.Needs {
+	return func(ctx context.Context, except fleet.HostID) (map[fleet.HostID][]fleet.Needs, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if by == nil || time.Since(at) >= stands {
-			by, at = s.promises(ctx), time.Now()
-		}
-		sum := map[fleet.HostID][]fleet.Needs{}
-		for source, to := range by {
-			for target, needs := range to {
-				if source != except {
-					sum[target] = append(sum[target], needs...)
-				}
+		if time.Since(at) >= stands {
+			if err := s.Engine.Follow(ctx, s.draining()); err != nil {
+				return s.Engine.Promises(except), err
 			}
+			at = time.Now()
 		}
-		return sum
+		return s.Engine.Promises(except), nil
 	}
 }
 
-func (s *Station) promises(ctx context.Context) map[fleet.HostID]map[fleet.HostID][]fleet.Needs {
-	by := map[fleet.HostID]map[fleet.HostID][]fleet.Needs{}
+// draining lists the hosts that a drain holds, as they were last seen.
+func (s *Station) draining() []fleet.HostID {
+	var hosts []fleet.HostID
 	snap, _ := s.Observer.Latest()
 	for _, v := range snap.Hosts {
-		if holds, _, ok := v.Holds(); !ok || holds.Drain == nil {
-			continue
-		}
-		st, err := s.Engine.State(ctx, v.Host.ID)
-		if err != nil {
-			continue
-		}
-		if p := st.Promises(); len(p) > 0 {
-			by[v.Host.ID] = p
+		if holds, _, ok := v.Holds(); ok && holds.Drain != nil {
+			hosts = append(hosts, v.Host.ID)
 		}
 	}
-	return by
+	return hosts
 }
