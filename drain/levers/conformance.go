@@ -86,8 +86,9 @@ type conform struct {
 	n     int
 	state json.RawMessage
 	done  []stood
-	final bool // a step can't be taken back any more
-	over  bool // what is left is not tried
+	final bool       // a step can't be taken back any more
+	last  drain.Step // that step
+	over  bool       // what is left is not tried
 	bad   bool
 }
 
@@ -168,7 +169,9 @@ func (c *conform) want(ctx context.Context, r Request, want ...drain.Result) (Re
 		return reply, fmt.Errorf("%s %s: it answers %s (%s), want %v", r.Op, r.Step, reply.Result, reply.Reason.Text+reply.Reason.Code, want)
 	}
 	if r.Op == string(drain.OpDo) && reply.Result == drain.Done {
-		c.final = c.final || reply.NoReturn
+		if reply.NoReturn && !c.final {
+			c.final, c.last = true, r.Step
+		}
 		c.keep(reply)
 		err = c.stands(ctx, r.Step, true)
 	}
@@ -287,11 +290,10 @@ func (c *conform) olderEpoch(ctx context.Context) error {
 // its return must stand.
 func (c *conform) back(ctx context.Context) {
 	if c.final {
-		last := c.done[len(c.done)-1]
-		c.check(string(last.step)+" "+checkNoReturn, func() error {
-			_, err := c.want(ctx, c.ask(string(drain.OpUndo), last.step), drain.Refused, drain.FailedAct)
+		c.check(string(c.last)+" "+checkNoReturn, func() error {
+			_, err := c.want(ctx, c.ask(string(drain.OpUndo), c.last), drain.Refused, drain.FailedAct)
 			if err == nil {
-				err = c.stands(ctx, last.step, true)
+				err = c.stands(ctx, c.last, true)
 			}
 			return err
 		})
@@ -422,7 +424,7 @@ func (c *conform) group(ctx context.Context) error {
 	defer t.Stop()
 	select {
 	case <-ended:
-		if sweep(cmd.Process.Pid, 0) {
+		if sweep(cmd.Process.Pid, leaveGroup) {
 			err = errors.New("something was left there, and was killed: what is to go on needs a session of its own")
 		}
 	case <-t.C:

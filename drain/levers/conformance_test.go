@@ -197,6 +197,16 @@ func checked(found map[string]bool) []string {
 	return names
 }
 
+// Where already the first step can't be taken back, the rest is not tried.
+func TestAFinalFirstStep(t *testing.T) {
+	t.Parallel()
+	p, dir := shell(t, "none")
+	failed, names := trial(t, p, dir, func(tr *Trial) { tr.Steps = []drain.Step{drain.StepRemove} })
+	if len(failed) > 0 || !slices.Contains(names, "remove "+checkNoReturn) || slices.Contains(names, "remove "+checkDo) {
+		t.Fatalf("%v, of %q", failed, names)
+	}
+}
+
 // Without a witness a lever that only talks is believed: that is what one is for.
 func TestWitnessSeesWhatALeverOnlySays(t *testing.T) {
 	t.Parallel()

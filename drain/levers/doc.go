@@ -84,7 +84,7 @@
 //     status has at least ten seconds, plan at most ten (MaxPlan). Then the whole
 //     process group gets TERM, and KILL five seconds later; and status is asked,
 //     whose answer stands.
-//   - Each call leads a process group of its own, and what it leaves in that group
-//     is killed when it ends. What it starts in sessions of its own (setsid) may
+//   - Each call leads a process group of its own, and what is left in that group two
+//     seconds after it has ended is killed. What it starts in sessions of its own (setsid) may
 //     go on, and is what status tells of.
 package levers

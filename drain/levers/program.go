@@ -77,7 +77,7 @@ func (p Program) run(ctx context.Context, in []byte, limit time.Duration) ([]byt
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err := <-ended:
-		sweep(cmd.Process.Pid, 0)
+		sweep(cmd.Process.Pid, leaveGroup)
 		return stdout.buf, exitError(err, stdout, stderr)
 	case <-stdout.over:
 		p.end(cmd.Process.Pid, ended)
@@ -117,20 +117,22 @@ func (p Program) end(pid int, ended <-chan error) {
 // termGrace is the time between TERM and KILL.
 const termGrace = 5 * time.Second
 
+// leaveGroup is how long a program that was started in the background may take to
+// come into a session of its own, once the call that started it has ended.
+const leaveGroup = 2 * time.Second
+
 // sweep waits until nothing is left of a group whose leader has ended, and kills
-// what is left after the grace; it reports whether there was anything. The number
-// of a group that has members is not given out anew.
-func sweep(pid int, grace time.Duration) (left bool) {
+// what is left after the grace; it reports whether it had to. The number of
+// a group that has members is not given out anew.
+func sweep(pid int, grace time.Duration) (killed bool) {
 	until := time.Now().Add(grace)
 	for syscall.Kill(-pid, 0) == nil {
 		if !time.Now().Before(until) {
-			_ = syscall.Kill(-pid, syscall.SIGKILL)
-			return true
+			return syscall.Kill(-pid, syscall.SIGKILL) == nil
 		}
-		left = true
 		time.Sleep(10 * time.Millisecond)
 	}
-	return left
+	return false
 }
 
 func exitError(err error, stdout *capped, stderr *tailWriter) error {
@@ -206,6 +208,20 @@ func (l Programs) Do(ctx context.Context, j drain.Job) (drain.Answer, error) {
 		return drain.Answer{Result: drain.Interrupted, Detail: err.Error()}, nil // nothing is known about the act that was asked about
 	}
 	return drain.Answer{Result: drain.FailedAct, Detail: err.Error()}, nil
+}
+
+// Foresee asks the lever whether it could do what an act of a plan asks for, and
+// with which target. It changes nothing.
+func (l Programs) Foresee(ctx context.Context, j drain.Job) (drain.Answer, error) {
+	p, ok := l.By[j.Act.Lever]
+	if !ok {
+		return drain.Answer{}, fmt.Errorf("lever %q is not configured here", j.Act.Lever)
+	}
+	reply, err := p.Call(ctx, l.request(ctx, j))
+	if err != nil {
+		return drain.Answer{}, err
+	}
+	return reply.answer(), nil
 }
 
 // Status asks the lever what became of an act. A question is simply asked again,
