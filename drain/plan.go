@@ -20,8 +20,17 @@ type Plan struct {
 	Total    int           `json:"total"`
 	Stay     int           `json:"stay,omitempty"` // of these, how many would stay
 	Dies     int           `json:"dies,omitempty"` // and how many may be killed
+	Classes  []PlanClass   `json:"classes,omitempty"`
 	// Refused says why no drain of this host can be started at all.
 	Refused string `json:"refused,omitempty"`
+}
+
+// PlanClass counts the workloads of one class.
+type PlanClass struct {
+	Class fleet.Class `json:"class"`
+	Total int         `json:"total"`
+	Stay  int         `json:"stay,omitempty"`
+	Dies  int         `json:"dies,omitempty"`
 }
 
 // PlanItem is one line of a plan.
@@ -32,6 +41,18 @@ type PlanItem struct {
 	Target   fleet.HostID `json:"target,omitempty"`
 	GoneBy   time.Time    `json:"gone_by,omitzero"`
 	Reason   fleet.Reason `json:"reason,omitzero"` // why it would stay
+	Says     string       `json:"says,omitempty"`  // what its lever says about the way
+}
+
+// Late lists what would be gone only after the outer deadline, by its budget.
+func (p Plan) Late() []fleet.Key {
+	var keys []fleet.Key
+	for _, it := range p.Items {
+		if it.GoneBy.After(p.Deadline) {
+			keys = append(keys, it.Key)
+		}
+	}
+	return keys
 }
 
 // MayDie lists what the plan says may be killed.
@@ -84,16 +105,28 @@ func MakePlan(v View, p Policy, deadline time.Time, purpose fleet.Purpose, now t
 		}
 		return a.Key.Compare(b.Key)
 	})
-	plan.Expected, plan.Total = expected(plan.Items), len(plan.Items)
-	for _, it := range plan.Items {
+	plan.count()
+	return plan
+}
+
+// count sums the items up; they are in the order of their classes.
+func (p *Plan) count() {
+	p.Expected, p.Total, p.Stay, p.Dies, p.Classes = expected(p.Items), len(p.Items), 0, 0, nil
+	for _, it := range p.Items {
+		if n := len(p.Classes); n == 0 || p.Classes[n-1].Class != it.Class {
+			p.Classes = append(p.Classes, PlanClass{Class: it.Class})
+		}
+		c := &p.Classes[len(p.Classes)-1]
+		c.Total++
 		if !it.Reason.IsZero() {
-			plan.Stay++
+			c.Stay++
+			p.Stay++
 		}
 		if it.MayDie {
-			plan.Dies++
+			c.Dies++
+			p.Dies++
 		}
 	}
-	return plan
 }
 
 // ServesJournal says that a host is the one on which the journal lies, by the
@@ -166,9 +199,15 @@ func (d *decider) planExpiry(it *PlanItem) {
 
 func (d *decider) planMove(it *PlanItem) {
 	it.Strategy = "start elsewhere, flip, stop"
+	if it.InFlight != nil {
+		it.Strategy = "start elsewhere, flip, let it finish, stop"
+	}
 	if what := d.missingCommand(it.Found); what != "" {
 		it.Reason = fleet.Because(WaitNoCommand, "what", what)
 		return
+	}
+	if spec, ok := d.p.Levers[it.Lever]; ok {
+		it.Steps = slices.DeleteFunc(WayOf(fleet.Stateless), func(s Step) bool { return !spec.Does(s) })
 	}
 	d.planTarget(it)
 }

@@ -43,6 +43,8 @@ const (
 	WaitLever        = "lever"         // lever, step: its program has been asked
 	WaitRunning      = "running"       // lever, step, detail: it goes on with it
 	WaitLeverWaits   = "lever_waits"   // lever, step, detail
+	WaitLeverRefuses = "lever_refuses" // lever, step, detail: it won't, as it says beforehand
+	WaitLeverSilent  = "lever_silent"  // lever, step, detail: it does not say whether it could
 	WaitUndo         = "undo"          // step, why: the move is rolled back
 	WaitRolledBack   = "rolled_back"   // detail: a move failed and was rolled back; it runs here as before
 	WaitTwoCopies    = "two_copies"    // target, detail: it stays paused until the other copy is known to be gone

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,8 +13,6 @@ import (
 	"ebb/drain"
 	"ebb/drain/engine"
 	"ebb/fleet"
-	"ebb/tui/widget"
-	"ebb/tui/words"
 )
 
 // drainFlags are the flags that say what kind of drain is wanted.
@@ -49,6 +46,11 @@ func planCommand(a *app) *cobra.Command {
 	var flags drainFlags
 	c := &cobra.Command{
 		Use: "plan HOST", Short: "Say what a drain would do to each workload, what would block it, and who may die",
+		Long: `Changes nothing. Every workload stands with its class and the rule that gave it
+that, its strategy, its likely target, its budget (to move, and between the two
+TERMs), when it should be gone, whether it may be killed, and why it would stay.
+Levers are asked whether they could move theirs; one that does not answer within
+ten seconds is named.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req, err := flags.request()
@@ -76,43 +78,4 @@ func (a *app) plan(ctx context.Context, s *station.Station, id fleet.HostID, req
 		return drain.Plan{}, err
 	}
 	return s.Engine.Plan(ctx, id, req)
-}
-
-func planTable(w io.Writer, p drain.Plan) error {
-	fmt.Fprintf(w, "%s: plan for a drain until %s (%s)\n", p.Host, p.Deadline.Local().Format("15:04:05"), leftText(p.Deadline, p.Made))
-	t := newTable("CLASS", "WORKLOAD", "OWNER", "STRATEGY", "LIKELY TARGET", "GONE BY", "MAY DIE", "STAYS BECAUSE")
-	for _, it := range p.Items {
-		die := "·"
-		if it.MayDie {
-			die = "yes"
-		}
-		gone := "·"
-		if !it.GoneBy.IsZero() {
-			gone = it.GoneBy.Local().Format("15:04:05")
-		}
-		stays := "·"
-		if !it.Reason.IsZero() {
-			stays = words.Reason(it.Reason)
-		}
-		t.add(it.Class.String(), it.Key.String(), orDot(it.Owner), it.Strategy, orDot(it.Target.Name()), gone, die, stays)
-	}
-	if len(p.Items) == 0 {
-		fmt.Fprintln(w, "nothing runs here that would have to leave")
-	} else if err := t.print(w); err != nil {
-		return err
-	}
-	for _, b := range p.Blocks {
-		fmt.Fprintf(w, "blocks: %s\n", widget.Clean(b))
-	}
-	if die := p.MayDie(); len(die) > 0 {
-		names := make([]string, len(die))
-		for i, k := range die {
-			names[i] = widget.Clean(k.String())
-		}
-		fmt.Fprintf(w, "may be killed, after notice, TERM and the full grace: %s\n", strings.Join(names, ", "))
-	}
-	if !p.Expected.IsZero() {
-		fmt.Fprintf(w, "expected to be empty by %s\n", p.Expected.Local().Format("15:04:05"))
-	}
-	return nil
 }

@@ -32,14 +32,15 @@ func (e *Engine) View(ctx context.Context, host fleet.HostID, s drain.State) (dr
 		Promised: promised, JournalHost: e.cfg.JournalHost}, nil
 }
 
-// Plan says what a drain would do, and changes nothing.
+// Plan says what a drain would do, and changes nothing. Levers are asked too, each
+// for the workloads that it would move.
 func (e *Engine) Plan(ctx context.Context, host fleet.HostID, r Request) (drain.Plan, error) {
 	v, err := e.View(ctx, host, drain.State{})
 	if err != nil {
 		return drain.Plan{}, fmt.Errorf("plan %s: %w", host, err)
 	}
 	now := time.Now()
-	return drain.MakePlan(v, e.cfg.Policy, now.Add(r.Deadline), r.For, now), nil
+	return e.askLevers(ctx, drain.MakePlan(v, e.cfg.Policy, now.Add(r.Deadline), r.For, now)), nil
 }
 
 // Start asks for a drain, or for the host's unfinished one to go on. It returns

@@ -20,6 +20,10 @@ func lever(r fleet.Reason) (string, bool) {
 		return join(": ", join(" ", by, "goes on"), Text(a("detail"))), true
 	case "lever_waits":
 		return join(": ", join(" ", by, "can't begin yet"), Text(a("detail"))), true
+	case "lever_refuses":
+		return join(": ", "lever "+Name(a("lever"))+" refuses to move it", Text(a("detail"))), true
+	case "lever_silent":
+		return join(": ", "lever "+Name(a("lever"))+" does not say whether it can move it", Text(a("detail"))), true
 	case "undo":
 		return join(": ", join(" of ", "the move is rolled back", stepOf(a("step"))), Text(a("why"))), true
 	case "rolled_back":

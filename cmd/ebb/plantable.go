@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"ebb/drain"
+	"ebb/fleet"
+	"ebb/tui/widget"
+	"ebb/tui/words"
+)
+
+// planWidth is how wide a plan is printed. Names that are longer than their column
+// are never cut: what stands behind them moves on.
+const planWidth = 80
+
+// planColumns of each workload's first line. Its strategy, its rule and why it
+// stays follow below it.
+var planColumns = []struct {
+	head  string
+	width int
+}{{"WORKLOAD", 24}, {"OWNER", 10}, {"TO", 10}, {"BUDGET", 9}, {"GONE BY", 8}, {"MAY DIE", 0}}
+
+func planTable(w io.Writer, p drain.Plan) error {
+	out := &strings.Builder{}
+	fmt.Fprintf(out, "%s: plan for a drain until %s (%s)%s\n", p.Host, p.Deadline.Local().Format("15:04:05"), leftText(p.Deadline, p.Made), planFor(p.For))
+	if len(p.Items) == 0 {
+		fmt.Fprintln(out, "nothing runs here that would have to leave")
+	} else {
+		fmt.Fprintln(out, planTotals(p))
+		heads := make([]string, len(planColumns))
+		for i, c := range planColumns {
+			heads[i] = c.head
+		}
+		planLine(out, heads)
+	}
+	class := fleet.Class("none yet")
+	for _, it := range p.Items {
+		if it.Class != class {
+			class = it.Class
+			fmt.Fprintf(out, "%s\n", class)
+		}
+		planEntry(out, p, it)
+	}
+	planEnd(out, p)
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func planFor(p fleet.Purpose) string {
+	if p == fleet.ForUnstated {
+		return ""
+	}
+	return ", for " + string(p)
+}
+
+// planTotals counts by class: "5 workloads: 1 ephemeral, 2 pausable (1 stays)".
+func planTotals(p drain.Plan) string {
+	var parts []string
+	for _, c := range p.Classes {
+		text := fmt.Sprintf("%d %s", c.Total, c.Class)
+		if c.Stay > 0 {
+			text += fmt.Sprintf(" (%d would stay)", c.Stay)
+		}
+		parts = append(parts, text)
+	}
+	text := fmt.Sprintf("%d to leave: %s; %d may die", p.Total, strings.Join(parts, ", "), p.Dies)
+	return strings.Join(wrap(text, planWidth), "\n  ")
+}
+
+// wrap breaks a text into lines at its spaces only: a name stays whole.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && ansi.StringWidth(line)+1+ansi.StringWidth(word) > width {
+			lines, line = append(lines, line), ""
+			width = min(width, planWidth-2) // what follows is set in
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
+
+func planLine(out *strings.Builder, cells []string) {
+	line := &strings.Builder{}
+	for i, c := range cells {
+		line.WriteString("  ")
+		line.WriteString(c)
+		line.WriteString(strings.Repeat(" ", max(planColumns[i].width-ansi.StringWidth(c), 0)))
+	}
+	out.WriteString(strings.TrimRight(line.String(), " "))
+	out.WriteByte('\n')
+}
+
+func planEntry(out *strings.Builder, p drain.Plan, it drain.PlanItem) {
+	gone, die := "·", "·"
+	if !it.GoneBy.IsZero() {
+		gone = it.GoneBy.Local().Format("15:04:05")
+	}
+	if it.MayDie {
+		die = "yes"
+	}
+	planLine(out, []string{widget.Clean(it.Key.String()), orDot(widget.Clean(it.Owner)), orDot(widget.Clean(it.Target.Name())), planBudget(it.Budget), gone, die})
+	below := func(text string) {
+		fmt.Fprintf(out, "      %s\n", strings.Join(wrap(widget.Clean(text), planWidth-6), "\n      "))
+	}
+	way := it.Strategy
+	if it.Rule != "" {
+		way += "; " + it.Rule
+	}
+	below(way)
+	if it.Says != "" {
+		below(it.Lever + " says: " + it.Says)
+	}
+	switch {
+	case !it.Reason.IsZero():
+		below("stays: " + words.Reason(it.Reason))
+	case it.GoneBy.After(p.Deadline):
+		below("its budget ends after the deadline")
+	}
+}
+
+// planBudget is what a workload is given: to move, and between the two TERMs.
+func planBudget(b fleet.Budget) string {
+	var parts []string
+	for _, d := range []time.Duration{b.Move, b.Grace} {
+		if d > 0 {
+			parts = append(parts, words.Duration(d))
+		}
+	}
+	return orDot(strings.Join(parts, "+"))
+}
+
+// planEnd says what stands in the way, who may die, and when it should be over.
+func planEnd(out *strings.Builder, p drain.Plan) {
+	wrapped := func(text string) { fmt.Fprintln(out, strings.Join(wrap(text, planWidth), "\n  ")) }
+	for _, b := range p.Blocks {
+		wrapped("blocks: " + widget.Clean(b))
+	}
+	if die := p.MayDie(); len(die) > 0 {
+		wrapped("may be killed, after notice, TERM and the full grace: " + planNames(die))
+	}
+	if late := p.Late(); len(late) > 0 {
+		wrapped("perhaps not gone by the deadline: " + planNames(late))
+	}
+	switch spare := p.Deadline.Sub(p.Expected); {
+	case len(p.Items) == 0:
+	case p.Expected.IsZero():
+		wrapped(fmt.Sprintf("not expected to end by itself: %d of %d would stay, and the deadline names them", p.Stay, p.Total))
+	case spare < 0:
+		wrapped(fmt.Sprintf("expected to be empty by %s, %s after the deadline", p.Expected.Local().Format("15:04:05"), words.Duration(-spare)))
+	default:
+		wrapped(fmt.Sprintf("expected to be empty by %s, %s before the deadline", p.Expected.Local().Format("15:04:05"), words.Duration(spare)))
+	}
+}
+
+func planNames(keys []fleet.Key) string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = widget.Clean(k.String())
+	}
+	return strings.Join(names, ", ")
+}
