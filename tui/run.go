@@ -79,6 +79,7 @@ const shutdown = 2 * time.Second
 // seconds of that even where the terminal is stuck: nothing of a drain depends
 // on it.
 func Run(ctx context.Context, o Options) error {
+	o = o.defaults()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m, err := New(ctx, o)
