@@ -4,7 +4,7 @@
 GO    ?= go
 CGO   := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: build test unit race lint e2e bench demo histories sim mutants deps fmt clean
+.PHONY: build test unit race lint e2e bench demo man histories sim mutants deps fmt clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ebb ./cmd/ebb
@@ -38,6 +38,10 @@ bench:
 
 demo: build
 	bin/ebb demo
+
+# ebb.1 and a page for each verb, the same for the same commit.
+man: build
+	bin/ebb man bin/man
 
 # 500 fixed simulated histories, and 60 new ones, whose seeds are printed.
 histories:
