@@ -247,3 +247,30 @@ func TestDefaultsGiveWayToWhatIsTyped(t *testing.T) {
 	c.text("1m")
 	c.shows("extend the deadline by: 1m")
 }
+
+// Marked leaks are cleaned after one dry run that names each; what is no leak is
+// not taken along.
+func TestCleanOfMarkedLeaks(t *testing.T) {
+	f := fixture()
+	h := hostOf(&f, gpu046)
+	second := leak
+	second.Key, second.Identity = fleet.Key{Kind: "netns", ID: "ns-8a"}, "ino 77"
+	h.Findings = append(h.Findings, fleet.Finding{Key: second.Key, Verdict: fleet.Leak, Resource: &second},
+		fleet.Finding{Key: wl("vm", "vm-2"), Verdict: fleet.Agreed})
+	c := open(t, f, 120, 36, nil)
+	c.goHost("gpu-046")
+	c.press("3")
+	c.shows("2 leaks", "1 agreed", "0 claimed only")
+	c.press("home", "space", "space", "space", "c")
+	c.shows("vm/vm-2 is marked and is no leak")
+	c.press("end", "space", "c")
+	c.painted()
+	c.shows("clean 2 leaks on gpu-046", "netns/ns-7f3a, identity", "ino 77")
+	c.only()
+	c.press("y")
+	if got := c.v.called(); !strings.Contains(got, "clean prod/gpu-046 netns/ns-7f3a ino 4026532871") || !strings.Contains(got, "clean prod/gpu-046 netns/ns-8a ino 77") {
+		t.Errorf("called %s", got)
+	}
+	c.press("home", "tab")
+	c.showsNot("nothing here has to be explained")
+}

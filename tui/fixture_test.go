@@ -93,6 +93,16 @@ func drain041() drain.State {
 	add(item(fleet.Pausable, wl("vm", "nb-lena-12"), "lena", 106, func(i *drain.Item) {
 		i.Reason = fleet.Because(drain.WaitNoStrategy, "class", "pausable")
 	}))
+	add(item(fleet.Pausable, wl("vm", "nb-kim-3"), "kim", 110, func(i *drain.Item) {
+		i.FirstAct, i.Target, i.Step, i.Lever = ago(110*time.Second), "prod/gpu-044", drain.StepRestore, "vm"
+		i.Move = drain.Move{Lever: "vm", Class: fleet.Pausable, Steps: drain.WayOf(fleet.Pausable), Says: "1.2 of 3.1 GiB",
+			Begun: map[drain.Step]time.Time{drain.StepSnapshot: ago(110 * time.Second), drain.StepShip: ago(90 * time.Second), drain.StepRestore: ago(20 * time.Second)},
+			Done:  map[drain.Step]time.Time{drain.StepSnapshot: ago(95 * time.Second), drain.StepShip: ago(22 * time.Second)}}
+		i.Reason = fleet.Because(drain.WaitRunning, "lever", "vm", "step", "restore", "detail", "1.2 of 3.1 GiB")
+	}))
+	add(item(fleet.Stateless, wl("container", "web-9"), "search", 111, func(i *drain.Item) {
+		i.Reason = fleet.Because(drain.WaitNoRoom, "what", "GPUs", "wants", "4", "has", "2", "host", "gpu-047")
+	}))
 	add(item(fleet.Durable, wl("db", "pg-orders"), "payments", 107, func(i *drain.Item) {
 		i.Held, i.Reason = true, fleet.Because(drain.WaitHeld, "why", "standby is 4.1 GiB behind", "by", "mira")
 	}))
@@ -172,7 +182,7 @@ func findings041() []fleet.Finding {
 	}
 	agreed := func(k fleet.Key, owner string, c fleet.Class, n int) fleet.Finding {
 		return fleet.Finding{Key: k, Verdict: fleet.Agreed, Class: c, Owner: owner, Since: ago(3 * time.Hour), Claim: claim(k),
-			Workload: &fleet.Workload{Key: k, Rule: "manifest", Phase: fleet.Running, Run: pid(n)},
+			Workload: &fleet.Workload{Key: k, Rule: "manifest", Class: c, Phase: fleet.Running, Run: pid(n), GPUs: make([]string, n%4)},
 			Evidence: []fleet.Evidence{{Source: "plane prod", Says: "running"}, {Source: "manifests", Says: fmt.Sprintf("pid %d", n)}}}
 	}
 	return []fleet.Finding{

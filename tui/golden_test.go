@@ -34,12 +34,19 @@ var journeys = map[string]func(*console){
 	"grouped":  func(c *console) { c.goHost("gpu-041"); c.press("p") },
 	"host":     func(c *console) { c.goHost("gpu-041"); c.press("i") },
 	"board":    func(c *console) { c.m.host = gpu041; c.press("2") },
+	"progress": func(c *console) { c.toBoardRow("nb-kim-3"); c.press("enter") },
 	"verify":   func(c *console) { c.goHost("gpu-046"); c.press("2") },
 	"preview":  func(c *console) { c.goHost("gpu-044"); c.press("2") },
 	"diff":     func(c *console) { c.goHost("gpu-041"); c.press("3") },
 	"gate":     func(c *console) { c.v.gate = lockedGate(gpu046); c.goHost("gpu-046"); c.press("4") },
 	"open":     func(c *console) { c.v.gate = openGate(gpu046); c.goHost("gpu-046"); c.press("4", "v") },
 	"plan":     func(c *console) { c.goHost("gpu-044"); c.press("5") },
+	"plans": func(c *console) {
+		c.goHost("gpu-044")
+		c.press("space", "space", "space", "5")
+	},
+	"command":  func(c *console) { c.goHost("gpu-044"); c.press(":"); c.text("un") },
+	"complete": func(c *console) { c.toBoardRow("pg-orders"); c.press(":"); c.text("hold gpu-041 ") },
 	"handover": func(c *console) { c.press("6") },
 	"log":      func(c *console) { c.press("7") },
 	"help":     func(c *console) { c.press("?") },

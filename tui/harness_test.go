@@ -236,6 +236,14 @@ func (c *console) text(s string) {
 	}
 }
 
+// command enters a command as if it had been typed.
+func (c *console) command(s string) {
+	c.t.Helper()
+	c.press(":")
+	c.m.line.prompt.SetValue(s)
+	c.press("enter")
+}
+
 // painted has the terminal answer both queries of a dialog.
 func (c *console) painted() {
 	for range 4 {

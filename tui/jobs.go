@@ -13,6 +13,7 @@ import (
 	"ebb/drain"
 	"ebb/fleet"
 	"ebb/tui/feed"
+	"ebb/tui/keys"
 	"ebb/tui/widget"
 	"ebb/tui/words"
 )
@@ -292,17 +293,48 @@ func (m *Model) gated(g gateMsg) tea.Cmd {
 	return nil
 }
 
+// plansAtOnce is how many hosts are planned at a time: each is read anew for it.
+const plansAtOnce = 4
+
+// planOf shows what drains of several hosts would do, below each other.
+func (m *Model) planOf(hosts []fleet.HostID) tea.Cmd {
+	m.panes.plan.m = m.panes.plan.m.SetHosts(nil).SetHosts(hosts) // anew, whatever was made before
+	return m.open(keys.Plan, hosts[0])
+}
+
+// makePlans has the plan of every host on the plan screen made anew.
+func (m *Model) makePlans(r feed.Request) tea.Cmd {
+	if m.film != nil {
+		m.say(noteBad, isReplay(feed.Plan))
+		return nil
+	}
+	m.planGen++
+	m.planNext = slices.Clone(m.panes.plan.m.Hosts())
+	var cmds []tea.Cmd
+	for range plansAtOnce {
+		cmds = append(cmds, m.nextPlan(r))
+	}
+	return tea.Batch(cmds...)
+}
+
+// nextPlan begins the next of the plans that are to be made.
+func (m *Model) nextPlan(r feed.Request) tea.Cmd {
+	if len(m.planNext) == 0 {
+		return nil
+	}
+	h := m.planNext[0]
+	m.planNext = m.planNext[1:]
+	m.panes.plan.m = m.panes.plan.m.SetBusy(h)
+	return m.makePlan(h, r, nil)
+}
+
 // makePlan asks what a drain would do, for the plan screen or for a form.
 func (m *Model) makePlan(h fleet.HostID, r feed.Request, f *form) tea.Cmd {
 	if m.film != nil {
 		m.say(noteBad, isReplay(feed.Plan))
 		return nil
 	}
-	m.planGen++
 	gen, verbs, ctx := m.planGen, m.opt.Verbs, m.ctx
-	if f == nil {
-		m.panes.plan.m = m.panes.plan.m.SetHost(h).SetBusy()
-	}
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, verbLimit)
 		defer cancel()
@@ -313,16 +345,14 @@ func (m *Model) makePlan(h fleet.HostID, r feed.Request, f *form) tea.Cmd {
 
 // planned takes a plan. One that nobody waits for any more is dropped.
 func (m *Model) planned(p planMsg) tea.Cmd {
-	if p.gen != m.planGen {
-		return nil
-	}
 	if p.form == nil {
-		if m.panes.plan.Host() == p.host {
-			m.panes.plan.m = m.panes.plan.m.SetPlan(p.plan, p.request, p.err)
+		if p.gen != m.planGen {
+			return nil
 		}
-		return nil
+		m.panes.plan.m = m.panes.plan.m.SetPlan(p.host, p.plan, p.request, p.err)
+		return m.nextPlan(p.request)
 	}
-	if m.over != p.form {
+	if m.over != p.form || !p.form.busy {
 		return nil // the form was closed
 	}
 	if p.err != nil {
@@ -331,6 +361,28 @@ func (m *Model) planned(p planMsg) tea.Cmd {
 	}
 	m.over = nil
 	return m.askDrain(p.host, p.request, p.plan)
+}
+
+// wantPlan goes to the plan, or makes those that are shown for another deadline.
+func (m *Model) wantPlan(w feed.Want) tea.Cmd {
+	if !w.Edit {
+		return m.open(keys.Plan, w.Host)
+	}
+	now := w.Request.Deadline
+	if now <= 0 {
+		now = defaultDeadline
+	}
+	m.line = m.input("plan for a deadline in", words.Duration(now), func(m *Model, text string) tea.Cmd {
+		d, err := asDuration(text)
+		if err != nil {
+			m.say(noteBad, err.Error())
+			return nil
+		}
+		r := w.Request
+		r.Deadline = d
+		return m.makePlans(r)
+	})
+	return nil
 }
 
 // runningText names what is under way, the longest first.

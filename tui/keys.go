@@ -126,7 +126,28 @@ func (m *Model) goTo(s keys.Scope) tea.Cmd {
 	case h == "":
 		h = m.host
 	}
+	if s == keys.Plan {
+		return m.openPlan(h)
+	}
 	return m.open(s, h)
+}
+
+// openPlan shows the plan of the marked hosts of the fleet screen, or that of one;
+// on the plan screen it has those that are shown made anew.
+func (m *Model) openPlan(h fleet.HostID) tea.Cmd {
+	if m.cur == keys.Plan && m.gone(h) == "" {
+		return m.makePlans(feed.Request{Deadline: defaultDeadline})
+	}
+	if m.cur == keys.Fleet && m.panes.fleet.marks() > 0 {
+		hosts, hidden := m.panes.fleet.m.Marked()
+		if hidden > 0 {
+			m.say(noteInfo, fmt.Sprintf("%d marked ones that the filter hides are not planned", hidden))
+		}
+		if len(hosts) > 0 {
+			return m.planOf(hosts)
+		}
+	}
+	return m.planOf([]fleet.HostID{h})
 }
 
 // open shows a screen, about a host where it is about one, and remembers where
@@ -174,7 +195,9 @@ func (m *Model) entered(s keys.Scope) tea.Cmd {
 	case keys.Gate:
 		return m.readGate(feed.Check, m.host)
 	case keys.Plan:
-		return m.makePlan(m.host, feed.Request{Deadline: defaultDeadline}, nil)
+		if m.panes.plan.m.Stale() {
+			return m.makePlans(feed.Request{Deadline: defaultDeadline})
+		}
 	}
 	return nil
 }

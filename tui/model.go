@@ -35,14 +35,15 @@ type Model struct {
 	line   *line   // being typed; nil without one
 	filter map[keys.Scope]string
 
-	running map[job]run
-	drove   map[fleet.HostID]string // drains that this console drives, until they end
-	mine    map[fleet.HostID]bool   // hosts whose drain was ended from here
-	film    *film                   // a journal that is played again; nil: this is now
-	jobs    int                     // runs started so far: their ids
-	planGen int                     // plans asked for so far; older answers are dropped
-	gateGen int
-	note    note
+	running  map[job]run
+	drove    map[fleet.HostID]string // drains that this console drives, until they end
+	mine     map[fleet.HostID]bool   // hosts whose drain was ended from here
+	film     *film                   // a journal that is played again; nil: this is now
+	jobs     int                     // runs started so far: their ids
+	planGen  int                     // times that plans were asked for; older answers are dropped
+	planNext []fleet.HostID          // hosts whose plan is still to be made
+	gateGen  int
+	note     note
 
 	ticking  bool // a tick is under way
 	soon     bool // within a second
@@ -314,7 +315,9 @@ func (m *Model) rebuild(name string, dark bool) error {
 	m.opt, m.env.Theme = o, th
 	at := m.panes.all[keys.Fleet].Host()
 	gate, gated, ok := m.panes.gate.m.Gate()
+	arranged := m.panes.fleet.m.Arrangement()
 	m.panes = newPanes(m.env)
+	m.panes.fleet.m = m.panes.fleet.m.Arrange(arranged)
 	for s, p := range m.panes.all {
 		if m.have {
 			p.setFrame(m.frame)

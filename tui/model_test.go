@@ -96,17 +96,30 @@ func TestPalette(t *testing.T) {
 	for _, s := range []step{
 		{"cordon gpu-044 looks slow", "cordon prod/gpu-044 looks slow", ""},
 		{"cordon prod/gpu-044", "cordon prod/gpu-044 on a hunch", ""},
+		{"cordon gpu-047 gpu-048 gpu-049", "cordon prod/gpu-047 on a hunch\ncordon prod/gpu-048 on a hunch\ncordon prod/gpu-049 on a hunch", ""},
+		{"cordon gpu-044 -- like gpu-45", "cordon prod/gpu-044 like gpu-45", ""},
 		{"uncordon gpu-999", "", "no host is called gpu-999"},
-		{"terminate gpu-04", "", "no host is called gpu-04"},
+		{"terminate gpu-04", "", "no host is called gpu-04: did you mean gpu-041"},
 		{"launch gpu-044", "", "no command is called launch"},
+		{"cordn gpu-044", "", "no command is called cordn: did you mean cordon?"},
 		{"extend gpu-041 30m", "ask prod/gpu-041 ask.extend", ""},
+		{"extend gpu-041 soon", "", "not a duration: soon"},
 		{"theme nothing", "", "no such theme"},
+		{"sort size", "", "hosts can be sorted by attention"},
+		{"group zone", "", "no host has a label zone"},
 		{"handover gpu-041 watch pg", "ask prod/gpu-041 ask.handover", ""},
+		{"hold gpu-041 db/pg-orders catching up", "ask prod/gpu-041 ask.hold {Key:db/pg-orders Reason:catching up}", ""},
+		{"keep gpu-041 pg-orders wanted", "ask prod/gpu-041 ask.keep {Key:db/pg-orders Reason:wanted}", ""},
+		{"more-time gpu-041 container/web-7 10m", "ask prod/gpu-041 ask.more_time {Key:container/web-7 By:10m0s}", ""},
+		{"class gpu-041 db/pg-orders stuck", "ask prod/gpu-041 ask.class {Key:db/pg-orders Class:stuck}", ""},
+		{"class gpu-041 db/pg-orders stack", "", "no class is called stack: did you mean stuck?"},
+		{"hold gpu-041 db/pg-order", "", "nothing on gpu-041 is called db/pg-order: did you mean db/pg-orders?"},
+		{"retry gpu-041", "ask prod/gpu-041 ask.retry", ""},
+		{"stop gpu-044", "", "gpu-044 has no drain"},
+		{"quit now", "", "quit takes nothing"},
 	} {
-		c := open(t, fixture(), 100, 30, nil)
-		c.press(":")
-		c.text(s.typed)
-		c.press("enter")
+		c := open(t, fixture(), 120, 30, nil)
+		c.command(s.typed)
 		if got := c.v.called(); !strings.HasPrefix(got, s.wants) || (s.wants == "") != (got == "") {
 			t.Errorf(":%s called %q", s.typed, got)
 		}
@@ -114,6 +127,162 @@ func TestPalette(t *testing.T) {
 			c.shows(s.shows)
 		}
 	}
+}
+
+// A mistyped name of a host acts on no host, whichever verb it stands behind and
+// whatever the cursor is on.
+func TestMistypedHostActsOnNone(t *testing.T) {
+	c := open(t, fixture(), 120, 30, nil)
+	c.goHost("gpu-041")
+	for _, cmd := range commands() {
+		if cmd.takes == nothing || cmd.takes == value {
+			continue
+		}
+		for _, rest := range []string{"gpu-44", "gpu-44 some words", "gpu-044x", "gpu-041 gpu-44"} {
+			if rest == "gpu-041 gpu-44" && cmd.takes == hostText {
+				continue // words of one's own may be any
+			}
+			c.command(cmd.name + " " + rest)
+			c.only()
+			if c.m.line == nil || c.m.over != nil || c.m.cur != keys.Fleet {
+				t.Fatalf(":%s %s went on", cmd.name, rest)
+			}
+			if rest == "gpu-44" {
+				c.shows("no host is called gpu-44: did you mean gpu-044?")
+			}
+			c.press("esc")
+		}
+	}
+	c.command("cordon slow")
+	c.only()
+	c.shows("for gpu-041, on which the cursor is, write :cordon . slow")
+	c.press("esc")
+	c.command("cordon . slow")
+	c.only("cordon prod/gpu-041 slow")
+}
+
+// What is typed is completed by tab: commands, hosts, workloads, classes. The
+// list above says why a verb can't be done now.
+func TestPaletteCompletes(t *testing.T) {
+	c := open(t, fixture(), 120, 30, nil)
+	c.goHost("gpu-044")
+	c.press(":")
+	c.shows("cordon HOST… [REASON]")
+	c.text("und")
+	c.shows("undrain HOST", "✗ gpu-044: it has no drain")
+	c.press("tab", " ")
+	c.text("gpu-04")
+	c.press("down", "tab")
+	if got := c.m.line.prompt.Value(); got != "undrain gpu-042" {
+		t.Errorf("completed to %q", got)
+	}
+	c.press("esc", ":")
+	c.text("class gpu-041 db/")
+	c.shows("held by mira")
+	c.press("tab", " ", "d", "tab")
+	if got := c.m.line.prompt.Value(); got != "class gpu-041 db/pg-orders durable" {
+		t.Errorf("completed to %q", got)
+	}
+	c.press("esc", ":")
+	c.text("sort ag")
+	c.press("tab", "enter")
+	c.shows("sorted: agent")
+	c.press(":")
+	c.text("group po")
+	c.press("tab", "enter")
+	c.shows("by pool")
+	c.press(":")
+	c.text("filter pool=h100-b")
+	c.press("enter")
+	c.shows("4 of 18")
+	c.press(":")
+	c.text("filter")
+	c.press("enter")
+	c.showsNot("4 of 18")
+	ro := fixture()
+	ro.Config.ReadOnly = true
+	c = open(t, ro, 120, 30, nil)
+	c.press(":")
+	c.shows("✗ gpu-041: read-only")
+}
+
+// On the board a verb without a name is about the workload under the cursor, as
+// its key is.
+func TestPaletteOnTheBoard(t *testing.T) {
+	c := open(t, fixture(), 120, 36, nil)
+	c.toBoardRow("pg-orders")
+	c.press(":")
+	c.text("retry")
+	c.press("enter")
+	c.only("ask prod/gpu-041 ask.retry {Key:db/pg-orders}")
+	c.v.calls = nil
+	c.press(":")
+	c.text("escalate container/web-7")
+	c.press("enter")
+	c.painted()
+	c.shows("escalate container/web-7 on gpu-041")
+	c.only()
+}
+
+// Slips of a finger lead to what was meant, and to nothing else.
+func TestNearest(t *testing.T) {
+	all := []string{"gpu-041", "gpu-044", "db-03", "cordon", "uncordon"}
+	for word, want := range map[string]string{"gpu-44": "gpu-044", "gpu-o41": "gpu-041", "cordno": "cordon", "gpu-404": "gpu-044", "db": "", "slow": "", "": ""} {
+		if got := strings.Join(nearest(word, all), " "); got != want {
+			t.Errorf("%q leads to %q, not %q", word, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.StringMatching(`[a-c]{0,6}`)
+		a, b := word.Draw(t, "a"), word.Draw(t, "b")
+		if slips(a, b, 9) != slips(b, a, 9) || (slips(a, b, 9) == 0) != (a == b) {
+			t.Fatalf("from a to b %d, back %d", slips(a, b, 9), slips(b, a, 9))
+		}
+	})
+}
+
+// The line on top says where one is and how one came there.
+func TestCrumbs(t *testing.T) {
+	c := open(t, fixture(), 120, 30, nil)
+	c.goHost("gpu-041")
+	c.press("enter", "D", "4")
+	c.shows("fleet › gpu-041 › board › diff › gate")
+	c.press("esc")
+	c.shows("fleet › gpu-041 › board › diff ")
+	c.send(tea.WindowSizeMsg{Width: 60, Height: 20})
+	c.press("4", "2", "3", "4")
+	c.shows("… › ")
+	two := fixture()
+	two.Snapshot.Planes = append(two.Snapshot.Planes, fleet.ProbeStatus{Name: "other", Status: fleet.OK, At: now})
+	c = open(t, two, 120, 30, nil)
+	c.goHost("gpu-041")
+	c.press("enter")
+	c.shows("fleet › prod/gpu-041 › board")
+}
+
+// The plan of all marked hosts stands in one scroll, and the cursor says which
+// one is drained.
+func TestPlanOfMarkedHosts(t *testing.T) {
+	c := open(t, fixture(), 120, 36, nil)
+	c.goHost("gpu-047")
+	c.press("space", "space", "5")
+	c.shows("plan of 2", "2 hosts", "gpu-047   3 leave · 1 stay · ✗ 1 may die", "gpu-048   3 leave", "may die (2): job/etl-legacy on gpu-047, job/etl-legacy on gpu-048")
+	c.press("end", "d")
+	c.painted()
+	c.shows("drain gpu-048 until 15:10")
+	c.press("esc", "x", "ctrl+u")
+	c.text("2h")
+	c.press("enter")
+	c.shows("drains until 16:2")
+	c.press("esc", "esc")
+	c.goHost("gpu-047")
+	c.press("5")
+	c.showsNot("2 hosts")
+	c.shows("a drain until 15:1")
+	c.press(":")
+	c.text("plan gpu-049 gpu-050 gpu-051")
+	c.press("enter")
+	c.shows("3 hosts", "gpu-051")
 }
 
 func TestBoardActs(t *testing.T) {

@@ -330,7 +330,7 @@ func (m *Model) unknown() {
 	case keys.Gate:
 		m.panes.gate.m = m.panes.gate.m.SetGate(feed.Gate{}, errors.New("this is a replay: a gate is read from the host, and is not in a journal"))
 	case keys.Plan:
-		m.panes.plan.m = m.panes.plan.m.SetPlan(drain.Plan{}, feed.Request{}, errors.New("this is a replay: a plan is made from the host, and is not in a journal"))
+		m.panes.plan.m = m.panes.plan.m.SetPlan(m.host, drain.Plan{}, feed.Request{}, errors.New("this is a replay: a plan is made from the host, and is not in a journal"))
 	}
 }
 
@@ -375,7 +375,7 @@ func (m *Model) filmHead(w int) string {
 	if w >= 60 {
 		left += s.Dim.Render(plain(widget.Name(p.Name()), m.env.Theme.Glyphs) + "  ")
 	}
-	left += s.Dim.Render(m.crumbs(w < 80))
+	left += s.Dim.Render(m.crumbs(max(w-60, 12)))
 	how := "paused"
 	if p.Playing() {
 		how = "playing"

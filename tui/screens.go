@@ -105,16 +105,21 @@ func (p *pane[M]) hint() string {
 
 // panes are all screens. Those that take an answer of their own are named.
 type panes struct {
-	all  map[keys.Scope]screen
-	gate *pane[gateview.Model]
-	plan *pane[planview.Model]
+	all   map[keys.Scope]screen
+	fleet *pane[fleetModel]
+	board *pane[boardview.Model]
+	gate  *pane[gateview.Model]
+	plan  *pane[planview.Model]
 }
 
+type fleetModel = fleetview.Model
+
 func newPanes(env feed.Env) panes {
-	p := panes{gate: &pane[gateview.Model]{gateview.New(env)}, plan: &pane[planview.Model]{planview.New(env)}}
+	p := panes{fleet: &pane[fleetModel]{fleetview.New(env)}, board: &pane[boardview.Model]{boardview.New(env)},
+		gate: &pane[gateview.Model]{gateview.New(env)}, plan: &pane[planview.Model]{planview.New(env)}}
 	p.all = map[keys.Scope]screen{
-		keys.Fleet:    &pane[fleetview.Model]{fleetview.New(env)},
-		keys.Board:    &pane[boardview.Model]{boardview.New(env)},
+		keys.Fleet:    p.fleet,
+		keys.Board:    p.board,
 		keys.Diff:     &pane[diffview.Model]{diffview.New(env)},
 		keys.Gate:     p.gate,
 		keys.Plan:     p.plan,

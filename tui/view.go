@@ -2,10 +2,12 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
 
 	"ebb/fleet"
 	"ebb/themes"
@@ -60,6 +62,9 @@ func (m *Model) body(w, h int) string {
 	if !m.have {
 		return widget.Exact([]string{"", " " + m.env.Theme.Styles.Dim.Render("reading the fleet"+m.env.Theme.Glyphs.Ellipsis)}, w, h)
 	}
+	if room := m.paletteRoom(h); room > 0 {
+		return m.withPalette(w, h, room)
+	}
 	return m.panes.all[m.cur].View(w, h)
 }
 
@@ -67,15 +72,19 @@ func (m *Model) body(w, h int) string {
 // shown is.
 func (m *Model) head(w int, now time.Time) string {
 	s := m.env.Theme.Styles
-	left := " " + s.Title.Render("ebb") + "  " + s.Dim.Render(m.crumbs(w < 60))
 	if m.film != nil {
 		return m.filmHead(w)
 	}
+	left := " " + s.Title.Render("ebb") + "  "
+	tail := ""
+	if f := m.filter[m.cur]; f != "" && m.cur != keys.Fleet { // that one says it beside its counts
+		tail += "  " + s.Input.Render("/"+widget.Clean(f))
+	}
 	if m.frame.Config.ReadOnly {
-		left += "  " + s.Warn.Render("READ-ONLY")
+		tail += "  " + s.Warn.Render("READ-ONLY")
 	}
 	if n := m.panes.all[m.cur].marks(); n > 0 {
-		left += "  " + s.Mark.Render(fmt.Sprintf("%d marked", n))
+		tail += "  " + s.Mark.Render(fmt.Sprintf("%d marked", n))
 	}
 	clock := m.frame.Clock(now)
 	right := clock.UTC().Format("15:04") + s.Dim.Render(" UTC")
@@ -86,26 +95,45 @@ func (m *Model) head(w int, now time.Time) string {
 		right += "   " + m.freshness("journal", m.frame.Journal, journalStale, now)
 		right += "   " + m.planes(now)
 	}
-	return widget.Sides(left, right+" ", w)
+	room := w - lipgloss.Width(left) - lipgloss.Width(tail) - lipgloss.Width(right) - 4
+	return widget.Sides(left+s.Dim.Render(m.crumbs(max(room, 12)))+tail, right+" ", w)
 }
 
-// crumbs say where one is: the screen, the host, and what lies on top.
-func (m *Model) crumbs(short bool) string {
+// crumbs say where one is, and how one came there: each screen on the way that
+// esc leads back through, a host where another begins. Where there is no room the
+// beginning goes first.
+func (m *Model) crumbs(room int) string {
+	g := m.env.Theme.Glyphs
 	sep := " > "
-	if !m.env.Theme.Glyphs.ASCII {
+	if !g.ASCII {
 		sep = " › "
 	}
-	parts := []string{string(keys.Fleet)}
-	if m.cur != keys.Fleet {
-		if h := m.panes.all[m.cur].Host(); h != "" && m.cur != keys.Handover {
-			parts = append(parts, widget.Name(h.Plane()), plain(widget.Name(h.Name()), m.env.Theme.Glyphs))
+	var parts []string
+	var last fleet.HostID
+	for _, p := range append(slices.Clone(m.trail), place{m.cur, m.panes.all[m.cur].Host()}) {
+		if h := p.host; ofOneHost(p.screen) && h != "" && h != last {
+			name := plain(widget.Name(h.Name()), g)
+			if len(m.frame.Snapshot.Planes) > 1 {
+				name = plain(widget.Name(h.Plane()), g) + "/" + name
+			}
+			parts, last = append(parts, name), h
 		}
-		parts = append(parts, string(m.cur))
+		if len(parts) == 0 || parts[len(parts)-1] != string(p.screen) {
+			parts = append(parts, string(p.screen))
+		}
 	}
-	if short { // where one is, and not the way there
-		parts = parts[max(0, len(parts)-2):]
+	if parts[0] != string(keys.Fleet) {
+		parts = append([]string{string(keys.Fleet)}, parts...)
 	}
-	return strings.Join(parts, sep)
+	if n := len(m.panes.plan.m.Hosts()); m.cur == keys.Plan && n > 1 {
+		parts[len(parts)-1] += fmt.Sprintf(" of %d", n)
+	}
+	text := strings.Join(parts, sep)
+	for len(parts) > 2 && lipgloss.Width(text) > room {
+		parts = parts[1:]
+		text = g.Ellipsis + sep + strings.Join(parts, sep)
+	}
+	return text
 }
 
 // freshness is the sign and age of a source.

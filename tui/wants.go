@@ -51,7 +51,7 @@ func (m *Model) want(w feed.Want) tea.Cmd {
 	case feed.Uncordon:
 		return m.wantUncordon(w)
 	case feed.Plan:
-		return m.open("plan", w.Host)
+		return m.wantPlan(w)
 	case feed.Drain:
 		return m.wantDrain(w)
 	case feed.Undrain:
@@ -59,6 +59,9 @@ func (m *Model) want(w feed.Want) tea.Cmd {
 	case feed.Check, feed.Verify:
 		return m.readGate(w.Verb, w.Host)
 	case feed.Clean:
+		if len(w.Resources) > 0 {
+			return m.wantCleanAll(w)
+		}
 		return m.wantClean(w)
 	case feed.Accept:
 		return m.wantAccept(w)
@@ -271,6 +274,13 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 		who = fmt.Sprintf("%d workloads", len(w.Keys))
 	}
 	rest := hidden(w)
+	given := func(title, value string, take func(*Model, string) tea.Cmd) tea.Cmd {
+		if w.Text != "" { // typed behind the command
+			return take(m, w.Text)
+		}
+		m.line = m.input(title, value, take)
+		return nil
+	}
 	each := func(body func(fleet.Key) drain.Body) []drain.Body {
 		var out []drain.Body
 		for _, k := range w.Keys {
@@ -280,20 +290,20 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 	}
 	switch w.Verb {
 	case feed.MoreTime:
-		m.line = m.input("more time for "+who, words.Duration(defaultMore), func(m *Model, text string) tea.Cmd {
-			d, err := time.ParseDuration(text)
-			if err != nil || d <= 0 {
-				m.say(noteBad, "not a duration: "+words.Text(text)+" (15m, 1h)")
+		return given("more time for "+who, words.Duration(defaultMore), func(m *Model, text string) tea.Cmd {
+			d, err := asDuration(text)
+			if err != nil {
+				m.say(noteBad, err.Error())
 				return nil
 			}
 			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskMoreTime{Key: k, By: d} }), words.Duration(d)+" more for "+who+rest)
 		})
 	case feed.Hold:
-		m.line = m.input("why leave "+who+" alone", "", func(m *Model, text string) tea.Cmd {
+		return given("why leave "+who+" alone", "", func(m *Model, text string) tea.Cmd {
 			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskHold{Key: k, Reason: text} }), who+" is left alone until retry"+rest)
 		})
 	case feed.Keep:
-		m.line = m.input("why may "+who+" stay", "", func(m *Model, text string) tea.Cmd {
+		return given("why may "+who+" stay", "", func(m *Model, text string) tea.Cmd {
 			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskKeep{Key: k, Reason: text} }), who+" may stay; the gate will name it"+rest)
 		})
 	case feed.Retry:
@@ -302,6 +312,9 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 		}
 		return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskRetry{Key: k} }), who+" is taken up again"+rest)
 	case feed.Reclass:
+		if c := fleet.Class(w.Text); c.Valid() {
+			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskClass{Key: k, Class: c} }), who+": "+words.Class(c)+" from now on")
+		}
 		return m.wantClass(j, who, each)
 	default:
 		m.say(noteBad, "not known: "+string(w.Verb))
@@ -324,9 +337,9 @@ func (m *Model) wantClass(j job, who string, each func(func(fleet.Key) drain.Bod
 
 // extend moves the deadline from where it is, or from now where it has passed.
 func (m *Model) extend(j job, text string) tea.Cmd {
-	d, err := time.ParseDuration(strings.TrimSpace(text))
-	if err != nil || d <= 0 {
-		m.say(noteBad, "not a duration: "+words.Text(text)+" (15m, 1h)")
+	d, err := asDuration(text)
+	if err != nil {
+		m.say(noteBad, err.Error())
 		return nil
 	}
 	s, ok := m.drainOf(j.host)
@@ -361,6 +374,16 @@ func (m *Model) wantHandover(w feed.Want) tea.Cmd {
 	j := job{verb: feed.HandOver, host: w.Host}
 	if w.Text != "" {
 		return m.askFor(j, []drain.Body{drain.AskHandover{Note: w.Text}}, "written down")
+	}
+	if w.Edit { // word for whoever goes on, from the board
+		m.line = m.input("word for whoever goes on with "+widget.Name(w.Host.Name()), "", func(m *Model, text string) tea.Cmd {
+			if text == "" {
+				m.say(noteBad, "there is nothing to leave without a word: nothing was written down")
+				return nil
+			}
+			return m.askFor(j, []drain.Body{drain.AskHandover{Note: text}}, "written down; the handover page shows it")
+		})
+		return nil
 	}
 	m.line = m.input("word for the journal of "+widget.Name(w.Host.Name()), "taken over", func(m *Model, text string) tea.Cmd {
 		return m.askFor(j, []drain.Body{drain.AskHandover{To: me, Note: text}}, "taken over by "+words.Name(me))

@@ -3,6 +3,7 @@ package boardview
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,13 +28,16 @@ type drawing struct {
 	gone  string       // when it was terminated, and by whom
 	rows  []line
 
+	devices map[fleet.Key]int // GPUs of each workload
+
 	now    time.Time // this process's clock, at this view
 	clock  time.Time // the journal's
 	narrow bool
 	room   int // for what a row says, where nothing is due
 }
 
-func columns(narrow bool) []widget.Column {
+// columns in their order; gpus says whether any workload here has one.
+func columns(narrow, gpus bool) []widget.Column {
 	if narrow {
 		return []widget.Column{
 			{Min: 1},
@@ -44,7 +48,7 @@ func columns(narrow bool) []widget.Column {
 			{Min: 11, Priority: 3},
 		}
 	}
-	return []widget.Column{
+	c := []widget.Column{
 		{Min: 14, Weight: 2, Max: 26},
 		{Min: 8, Weight: 1, Max: 14, Priority: 3},
 		{Min: 20, Weight: 5, Priority: 1},
@@ -52,6 +56,15 @@ func columns(narrow bool) []widget.Column {
 		{Min: 7, Right: true},
 		{Min: 12, Priority: 2},
 	}
+	if gpus {
+		c = slices.Insert(c, 2, widget.Column{Min: 5, Right: true, Priority: 5})
+	}
+	return c
+}
+
+// anyGPU says whether any workload on the board has a GPU.
+func (d *drawing) anyGPU() bool {
+	return slices.ContainsFunc(d.rows, func(l line) bool { return d.gpus(l.it) != "" })
 }
 
 func (d *drawing) section(l line) string { return l.section }
@@ -103,8 +116,12 @@ func (d *drawing) cells(l line) []widget.Cell {
 	out = append(out, widget.N(l.label, base))
 	if !d.narrow {
 		out = append(out, widget.T(ownerOf(l.it, d.env.Theme.Glyphs), s.Dim))
+		if d.anyGPU() {
+			out = append(out, widget.T(d.gpus(l.it), s.Dim))
+		}
 	}
 	doing, due := d.doing(l)
+	doing = d.withKeys(l, doing)
 	if due.IsZero() {
 		return append(out, widget.Cell{Text: doing, Style: d.doingStyle(l), Rest: true})
 	}
@@ -132,16 +149,23 @@ func (d *drawing) doing(l line) (string, words.Due) {
 	if l.it.Late && l.it.Open() {
 		text = "arrived late; " + text
 	}
-	if own := keysFor(l, d.frame.Replay != ""); own != "" {
-		if lipgloss.Width(text+own) > d.room { // the keys are worth more than the whole sentence
-			text = words.Doing(l.it, d.frame.Policy, true)
-		}
-		if room := d.room - lipgloss.Width(own); d.room > 0 && room > 12 && lipgloss.Width(text) > room {
-			text = widget.Fit(text, room)
-		}
-		text += own
-	}
 	return text, words.DueOf(l.it, *d.state, d.frame.Policy, d.clock)
+}
+
+// withKeys puts the keys that answer a row behind what it says. They are worth
+// more than the whole sentence.
+func (d *drawing) withKeys(l line, text string) string {
+	own := keysFor(l, d.frame.Replay != "")
+	if own == "" {
+		return text
+	}
+	if lipgloss.Width(text+own) > d.room {
+		text = words.Doing(l.it, d.frame.Policy, true)
+	}
+	if room := d.room - lipgloss.Width(own); room > 12 && lipgloss.Width(text) > room {
+		text = widget.Fit(text, room)
+	}
+	return text + own
 }
 
 // keysFor names the keys that answer a workload that needs somebody.

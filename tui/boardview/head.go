@@ -30,8 +30,19 @@ func (d *drawing) head(width, height int) []string {
 		out = append(out, d.short(width))
 	} else {
 		out = append(out, d.who(width))
-		if d.state != nil {
-			out = append(out, d.numbers(width))
+		switch {
+		case d.state == nil && d.gone == "":
+			out = append(out, d.resting(width))
+		case d.state != nil:
+			out = append(out, d.numbers(width, height))
+		}
+		if course := d.courseLine(width, height); course != "" {
+			out = append(out, course)
+		}
+	}
+	if height >= 28 && d.state != nil {
+		if names := d.named(); names != "" {
+			out = append(out, widget.Fit(" "+names, width))
 		}
 	}
 	if w := d.warning(); w != "" && height >= 8 {
@@ -94,7 +105,7 @@ func (d *drawing) idle() bool {
 }
 
 // numbers is the second line: how long, how many, who needs whom.
-func (d *drawing) numbers(width int) string {
+func (d *drawing) numbers(width, height int) string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
 	c := d.state.Count()
 	parts := []string{d.ends()}
@@ -110,6 +121,9 @@ func (d *drawing) numbers(width int) string {
 		}
 		parts = append(parts, s.State(themes.NeedsYou).Render(fmt.Sprintf("%s %d %s", g.NeedsYou, c.NeedsYou, verb)))
 	}
+	if n := len(d.blocked()); n > 0 {
+		parts = append(parts, s.Warn.Render(fmt.Sprintf("%d blocked", n)))
+	}
 	if c.Overdue > 0 {
 		parts = append(parts, s.Warn.Render(fmt.Sprintf("%d over budget", c.Overdue)))
 	}
@@ -124,7 +138,92 @@ func (d *drawing) numbers(width int) string {
 	} else if c.Left > 0 && !d.state.Phase.Ended() && d.frame.Replay == "" {
 		parts = append(parts, s.Dim.Render("expected: not by itself"))
 	}
-	return widget.Sides(" "+strings.Join(parts, "   "), d.burnDown()+" ", width)
+	left := " " + strings.Join(parts, "   ")
+	chart := ""
+	if room := width - lipgloss.Width(left) - 4; d.courseLine(width, height) == "" && room >= 6 {
+		chart = burn(*d.state, d.clock, min(room, 24), d.env.Theme)
+	}
+	return widget.Sides(left, chart+" ", width)
+}
+
+// courseLine is the burn-down on a line of its own, on screens that are high
+// enough for it.
+func (d *drawing) courseLine(width, height int) string {
+	if d.state == nil || d.gone != "" || height < 28 {
+		return ""
+	}
+	return d.course(width)
+}
+
+// blocked names what waits for something that no time and no person is set to
+// end; those that need somebody are counted apart.
+func (d *drawing) blocked() []string {
+	return d.labels(func(it drain.Item) bool {
+		return words.Blocked(it, *d.state, d.frame.Policy, d.clock) && !drain.NeedsPerson(it.Reason.Code)
+	})
+}
+
+// labels names the workloads for which ok holds, in the order of the board.
+func (d *drawing) labels(ok func(drain.Item) bool) []string {
+	var out []string
+	for _, l := range d.rows {
+		if l.kind == item && ok(l.it) {
+			out = append(out, l.label)
+		}
+	}
+	return out
+}
+
+// named are those behind the numbers, by name: a screen may not have room for
+// their rows.
+func (d *drawing) named() string {
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	var parts []string
+	add := func(style lipgloss.Style, what string, names []string) {
+		const most = 4
+		if len(names) == 0 {
+			return
+		}
+		text := strings.Join(names[:min(len(names), most)], ", ")
+		if n := len(names) - most; n > 0 {
+			text += fmt.Sprintf(" and %d more", n)
+		}
+		parts = append(parts, style.Render(what)+" "+text)
+	}
+	add(s.State(themes.NeedsYou), g.NeedsYou+" need you:", d.labels(func(it drain.Item) bool { return it.Open() && drain.NeedsPerson(it.Reason.Code) }))
+	add(s.Warn, "blocked:", d.blocked())
+	add(s.Dim, "arrived late:", d.labels(func(it drain.Item) bool { return it.Late && it.Open() }))
+	add(s.State(themes.Lost), g.Lost+" lost:", d.labels(func(it drain.Item) bool { return it.End == drain.Lost }))
+	return strings.Join(parts, "   ")
+}
+
+// resting is the second line of a host that is not drained: what runs there, and
+// how it would go.
+func (d *drawing) resting(width int) string {
+	s := d.env.Theme.Styles
+	n := map[fleet.Class]int{}
+	for _, l := range d.rows {
+		n[l.it.Class]++
+	}
+	var parts []string
+	for _, c := range fleet.Classes {
+		if n[c] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[c], words.Class(c)))
+		}
+	}
+	text := "nothing that would have to leave"
+	if len(parts) > 0 {
+		text = strings.Join(parts, "   ")
+	}
+	if sum, ok := d.view.Summary.Get(); ok && sum.GPUs[1] > 0 {
+		text += fmt.Sprintf("   GPUs %d/%d", sum.GPUs[0], sum.GPUs[1])
+	}
+	at := feed.ReadAt(d.view)
+	right := ""
+	if !at.IsZero() {
+		right = s.Dim.Render("read " + widget.Ago(max(d.now.Sub(at), 0)) + " ")
+	}
+	return widget.Sides(" "+text, right, width)
 }
 
 func (d *drawing) ends() string {
@@ -139,24 +238,6 @@ func (d *drawing) ends() string {
 		return s.Warn.Render("ends " + words.HM(d.state.Deadline) + " " + g.Dot + " " + widget.Left(left))
 	}
 	return s.Dim.Render("ends ") + words.HM(d.state.Deadline) + s.Dim.Render(" "+g.Dot+" ") + widget.Left(left)
-}
-
-// burnDown is how the number of what is left went since the drain began.
-func (d *drawing) burnDown() string {
-	const points = 8
-	end := d.clock
-	if d.state.Phase.Ended() && !d.state.Since.IsZero() {
-		end = d.state.Since
-	}
-	whole := end.Sub(d.state.Started)
-	if whole <= 0 || len(d.state.Items) == 0 {
-		return ""
-	}
-	values := make([]float64, points)
-	for i := range values {
-		values[i] = float64(leftAt(d.state.Items, d.state.Started.Add(whole*time.Duration(i+1)/points)))
-	}
-	return d.env.Theme.Styles.Dim.Render(widget.Spark(values, points, d.env.Theme.Glyphs))
 }
 
 // short is the one line of narrow or low screens.
@@ -262,7 +343,10 @@ func (d *drawing) foot(width, height int) []string {
 		return nil
 	}
 	n := 1
-	if height >= 28 {
+	switch {
+	case height >= 40:
+		n = 6
+	case height >= 28:
 		n = 3
 	}
 	last := d.last(n)
@@ -289,8 +373,8 @@ func (d *drawing) foot(width, height int) []string {
 // soonest first.
 func (d *drawing) next(n, room int) []string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
-	if d.state == nil {
-		return nil
+	if d.state == nil || d.gone != "" {
+		return d.rest(n)
 	}
 	all := words.Coming(*d.state, d.frame.Policy, d.clock)
 	if len(all) == 0 {
@@ -323,6 +407,19 @@ func (d *drawing) next(n, room int) []string {
 		out = append(out, s.Dim.Render(lead)+text)
 	}
 	return out
+}
+
+// rest is what can come next of a host that is not drained.
+func (d *drawing) rest(n int) []string {
+	s := d.env.Theme.Styles
+	if d.gone != "" || d.frame.Replay != "" {
+		return nil
+	}
+	out := []string{s.Dim.Render("next ") + "nothing by itself: no drain runs here"}
+	if n == 1 {
+		return []string{s.Dim.Render("no drain runs here: ") + "5 shows what one would do, d begins it"}
+	}
+	return append(out, s.Dim.Render("     5 shows what a drain would do, d begins one"))
 }
 
 // last are the newest events of this host, newest first.

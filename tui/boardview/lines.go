@@ -161,6 +161,7 @@ func (d *drawing) details(l line) feed.Show {
 	add("key", words.Key(it.Key))
 	add("run", it.Run.String())
 	add("owner", words.Text(it.Owner))
+	add("GPUs", strings.TrimSuffix(d.gpus(it), " GPU"))
 	add("class", words.Class(it.Class)+" by "+words.Text(cmp.Or(it.Rule, "no rule")))
 	add("leaves by", words.Strategy(it.Class))
 	if it.Open() { // of what has ended, what is found now says nothing
@@ -173,6 +174,25 @@ func (d *drawing) details(l line) feed.Show {
 		}
 		if it.Open() {
 			add("step", words.Step(it.Step))
+		}
+	}
+	if m := it.Move; len(m.Steps) > 0 {
+		add("lever", words.Name(m.Lever))
+		var steps []string
+		for _, step := range m.Steps {
+			text := words.Step(step)
+			switch at, done := m.Done[step]; {
+			case done:
+				text += " " + words.HM(at)
+			case step == m.Next():
+				text += " …"
+			}
+			steps = append(steps, text)
+		}
+		add("steps", strings.Join(steps, ", "))
+		add("progress", words.Progress(m.Says))
+		if m.NoReturn {
+			add("", "it can only be finished: the other copy is the one that counts")
 		}
 	}
 	add("target", string(it.Target))

@@ -9,7 +9,6 @@ package boardview
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -25,7 +24,7 @@ import (
 // From these widths on sections have headings, and stand side by side.
 const (
 	sectionsFrom = 100
-	sideBySide   = 200
+	sideBySide   = 160
 )
 
 // Model is the screen.
@@ -34,13 +33,14 @@ type Model struct {
 	host  fleet.HostID
 	table *widget.Table[line]
 	d     *drawing
+	shift *widget.Shift // of the rows under the cursor
 }
 
 // New makes the screen.
 func New(env feed.Env) Model {
 	d := &drawing{env: env}
-	m := Model{env: env, d: d}
-	m.table = widget.NewTable(env.Theme, columns(false), widget.Rows[line]{
+	m := Model{env: env, d: d, shift: &widget.Shift{}}
+	m.table = widget.NewTable(env.Theme, columns(false, false), widget.Rows[line]{
 		ID:      line.id,
 		Cells:   d.cells,
 		Match:   d.filterable,
@@ -66,6 +66,7 @@ func (m Model) SetHost(h fleet.HostID) Model {
 		m.table.ClearMarks()
 		m.refresh()
 		m.table.First()
+		m.shift.Settle()
 	}
 	return m
 }
@@ -80,7 +81,10 @@ func (m Model) refresh() {
 	if m.d.frame.Replay != "" {
 		m.table.SetEmpty("the journal has not said what runs here")
 	}
+	m.d.devices = gpusOf(m.d.view)
+	before := m.table.Place()
 	m.table.SetRows(m.d.lines())
+	m.shift.See(before, m.table.Place(), m.env.Now())
 }
 
 // SetFilter shows only the workloads that match.
@@ -121,13 +125,13 @@ func (m Model) Line() []key.Binding {
 	case m.d.gone != "" || m.host == "":
 		own = []key.Binding{b.Details}
 	case m.d.state == nil:
-		own = []key.Binding{b.Drain, b.Details, b.Diff}
+		own = []key.Binding{b.Drain, g.Screen[4], b.Details, b.Diff}
 	case m.d.state.Phase == drain.Empty:
 		own = []key.Binding{g.Screen[3], b.Details, b.Diff, b.Stop}
 	case m.d.idle() || m.d.state.Phase == drain.Stopped:
-		own = append(own, g.Mark, b.Drain, b.Escalate, b.MoreTime, b.Class, b.Hold, b.Keep, b.Retry, b.Extend, b.Details, b.NextNeedsYou, b.Diff)
+		own = append(own, g.Mark, b.Drain, b.Escalate, b.MoreTime, b.Class, b.Hold, b.Keep, b.Retry, b.Extend, b.HandOver, b.Details, b.NextNeedsYou, b.Diff)
 	default:
-		own = append(own, g.Mark, b.Escalate, b.MoreTime, b.Class, b.Hold, b.Keep, b.Retry, b.Extend, b.Stop, b.NextNeedsYou, b.Diff, b.Details)
+		own = append(own, g.Mark, b.Escalate, b.MoreTime, b.Class, b.Hold, b.Keep, b.Retry, b.Extend, b.Stop, b.HandOver, b.NextNeedsYou, b.Diff, b.Details)
 	}
 	return append(append([]key.Binding{g.Help}, own...), g.Filter, g.Back)
 }
@@ -159,6 +163,8 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 		return m, feed.Send(feed.Want{Verb: feed.Drain, Host: m.host}) // begins one, or takes up what is there
 	case key.Matches(k, own.Stop):
 		return m, m.ofDrain(feed.Want{Verb: feed.Stop, Host: m.host})
+	case key.Matches(k, own.HandOver):
+		return m, m.ofDrain(feed.Want{Verb: feed.HandOver, Host: m.host, Edit: true})
 	}
 	l, ok := m.table.Selected()
 	if !ok {
@@ -205,9 +211,27 @@ func (m Model) ofItem(k tea.KeyPressMsg, l line) tea.Cmd {
 	if !ok {
 		return nil
 	}
+	if m.Marks() == 0 && m.shift.Refuses(m.env.Now()) {
+		return feed.Send(feed.Say{Text: "the rows have just moved: the cursor is on " + l.label + ", press again"})
+	}
+	return m.ask(verb, l)
+}
+
+// Ask asks for something about the workload under the cursor, or about the marked
+// ones, as its key would.
+func (m Model) Ask(verb feed.Verb) tea.Cmd {
+	l, ok := m.table.Selected()
+	if !ok {
+		return feed.Send(feed.Say{Text: string(verb) + ": there is no workload here"})
+	}
+	return m.ask(verb, l)
+}
+
+func (m Model) ask(verb feed.Verb, l line) tea.Cmd {
 	say := func(text string) tea.Cmd { return feed.Send(feed.Say{Text: text}) }
 	if from, moved := m.table.Moved(); moved {
 		m.table.Settle()
+		m.shift.Settle()
 		return say(fmt.Sprintf("%s is gone: the cursor is on %s now, press again", words.Name(strings.TrimPrefix(from, "item/")), l.label))
 	}
 	switch {
@@ -291,25 +315,17 @@ func (m Model) View(width, height int) string {
 
 // layout changes columns and headings where the width asks for it.
 func (m Model) layout(width int) {
-	m.d.room = 0 // side by side there is never room for all
-	if w := widget.Widths(columns(width < sectionsFrom), width-4, 2); width < sideBySide {
-		m.d.room = width - 4 - w[0] - w[1] - 4
+	narrow, gpus := width < sectionsFrom, m.d.anyGPU()
+	w := widget.Widths(columns(narrow, gpus), width-4, 2)
+	m.d.room = width - 4 - w[0] - w[1] - 4
+	if gpus && !narrow {
+		m.d.room -= w[2] + 2
 	}
-	if narrow := width < sectionsFrom; narrow != m.d.narrow {
+	m.table.SetColumns(columns(narrow, gpus))
+	if narrow != m.d.narrow {
 		m.d.narrow = narrow
-		m.table.SetColumns(columns(narrow))
 		if m.table.SetSection(nil); !narrow {
 			m.table.SetSection(m.d.section)
 		}
 	}
-}
-
-// State of a drain by its items, for the burn-down.
-func leftAt(items map[fleet.Key]drain.Item, at time.Time) (n int) {
-	for _, it := range items {
-		if !it.FoundAt.After(at) && (it.Open() || it.EndAt.After(at)) {
-			n++
-		}
-	}
-	return n
 }

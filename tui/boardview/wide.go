@@ -11,18 +11,22 @@ import (
 	"ebb/tui/words"
 )
 
-// rowsPerItem is what one workload takes where classes stand side by side: its
-// name, what it does, how long it has.
-const rowsPerItem = 3
+// emptyColumn is the width of a class that has nothing: the others need the room.
+const emptyColumn = 16
 
 // wide draws the classes side by side, and what is in the way or has ended below
 // them in a line each. The cursor is the table's: it goes through the same rows.
 func (m Model) wide(width, height int) string {
 	shown := m.shown()
 	var cols []string
+	full := 0
 	for _, c := range fleet.Classes {
-		if c != fleet.Unclassified || len(shown[words.Class(c)]) > 0 {
-			cols = append(cols, words.Class(c))
+		name := words.Class(c)
+		if c != fleet.Unclassified || len(shown[name]) > 0 {
+			cols = append(cols, name)
+		}
+		if len(shown[name]) > 0 {
+			full++
 		}
 	}
 	tail := append(append([]line{}, shown[secIssues]...), shown[secEnded]...)
@@ -31,16 +35,19 @@ func (m Model) wide(width, height int) string {
 	if low > 0 {
 		room-- // its rule
 	}
-	each := (width - 1) / len(cols)
-	blocks := make([][]string, len(cols))
+	each := (width - 1 - emptyColumn*(len(cols)-full)) / max(full, 1)
+	blocks, widths := make([][]string, len(cols)), make([]int, len(cols))
 	for i, c := range cols {
-		blocks[i] = m.column(c, shown[c], each-2, room)
+		if widths[i] = each; len(shown[c]) == 0 {
+			widths[i] = min(emptyColumn, (width-1)/len(cols))
+		}
+		blocks[i] = m.column(c, shown[c], widths[i]-2, room)
 	}
 	var out []string
 	for i := range room {
 		text := " "
-		for _, b := range blocks {
-			text += widget.Fit(b[i], each)
+		for k, b := range blocks {
+			text += widget.Fit(b[i], widths[k])
 		}
 		out = append(out, text)
 	}
@@ -77,14 +84,18 @@ func (m Model) column(section string, all []line, width, height int) []string {
 		}
 		out = append(out, s.Dim.Render(widget.Fit(note, width)), "")
 	}
-	fit := max(1, (height-len(out)-1)/(rowsPerItem+1))
-	from := window(m.cursorIn(all), len(all), fit)
-	for _, l := range all[from:min(from+fit, len(all))] {
-		out = append(out, m.block(l, width)...)
+	cards := m.cards(all, width, height-len(out)-1)
+	from, to := window(cards, m.cursorIn(all), height-len(out)-1)
+	for _, card := range cards[from:to] {
+		out = append(out, card...)
 		out = append(out, "")
 	}
-	if rest := len(all) - from - fit; rest > 0 && len(out) > 0 {
-		out = append(out[:min(len(out), height-1)], s.Dim.Render(fmt.Sprintf("%d more", rest)))
+	if hidden := len(all) - (to - from); hidden > 0 {
+		text := fmt.Sprintf("%d more below", len(all)-to)
+		if from > 0 {
+			text = fmt.Sprintf("%d above, %d below", from, len(all)-to)
+		}
+		out = append(out[:min(len(out), height-1)], s.Dim.Render(text))
 	}
 	for len(out) < height {
 		out = append(out, "")
@@ -92,12 +103,36 @@ func (m Model) column(section string, all []line, width, height int) []string {
 	return out[:height]
 }
 
-// window is the first of n rows to draw so that row cur is among the fit ones.
-func window(cur, n, fit int) int {
-	if cur < fit {
-		return 0
+// cards are the rows of a class, each with as many lines for what it says as all
+// of them have room for.
+func (m Model) cards(all []line, width, room int) [][]string {
+	out := make([][]string, len(all))
+	for most := 4; most >= 1; most-- {
+		sum := 0
+		for i, l := range all {
+			out[i] = m.card(l, width, most)
+			sum += len(out[i]) + 1
+		}
+		if sum <= room {
+			break
+		}
 	}
-	return min(cur-fit+1, max(0, n-fit))
+	return out
+}
+
+// window is which cards are drawn, from and up to: the cursor's is among them, and
+// as many before it as there is room for.
+func window(cards [][]string, cur, room int) (from, to int) {
+	used := 0
+	for to < len(cards) && (used+len(cards[to])+1 <= room || to <= cur) {
+		used += len(cards[to]) + 1
+		to++
+		for used > room && from < to-1 {
+			used -= len(cards[from]) + 1
+			from++
+		}
+	}
+	return from, to
 }
 
 func (m Model) cursorIn(all []line) int {
@@ -127,33 +162,49 @@ func (m Model) lead(l line) (string, lipgloss.Style) {
 	return cursor + mark + sign + " ", style
 }
 
-// block is one workload in three lines.
-func (m Model) block(l line, width int) []string {
+// card is one workload: its name with owner and GPUs, what it does or waits for on
+// at most so many lines, and how long it has or which keys answer it.
+func (m Model) card(l line, width, most int) []string {
 	s, g := m.env.Theme.Styles, m.env.Theme.Glyphs
 	lead, style := m.lead(l)
-	owner := ownerOf(l.it, g)
-	room := width - 4
-	name := style.Inherit(s.Text).Render(widget.Fit(l.label, max(room-lipgloss.Width(owner)-2, room/2)))
+	room := max(width-4, 1)
+	about := ownerOf(l.it, g)
+	if gpus := m.d.gpus(l.it); gpus != "" && lipgloss.Width(about)+len(gpus)+3 < room/2 {
+		about += " " + g.Dot + " " + gpus
+	}
+	name := style.Inherit(s.Text).Render(widget.Fit(l.label, max(room-lipgloss.Width(about)-2, room/2)))
+	out := []string{lead + widget.Sides(name, s.Dim.Render(about), room)}
 	doing, due := m.d.doing(l)
-	out := []string{
-		lead + widget.Sides(name, s.Dim.Render(owner), room),
-		"    " + m.d.doingStyle(l).Inherit(s.Text).Render(widget.Fit(doing, room)),
-		"",
+	text := widget.Wrap(doing, room)
+	if len(text) > most {
+		text = append(text[:most-1], widget.Fit(strings.Join(text[most-1:], " "), room))
+	}
+	for _, t := range text {
+		out = append(out, "    "+m.d.doingStyle(l).Inherit(s.Text).Render(t))
 	}
 	if !due.IsZero() {
-		left, when := m.d.countdown(due)
-		out[2] = "    " + m.d.bar(due, 8).Drawn + " " + left.Style.Inherit(s.Text).Render(widget.FitRight(left.Text, 7)) + "  " + when.Style.Render(when.Text)
-	} else if lines := widget.Wrap(doing, room); len(lines) > 1 {
-		out[1] = "    " + m.d.doingStyle(l).Inherit(s.Text).Render(lines[0])
-		out[2] = "    " + m.d.doingStyle(l).Inherit(s.Text).Render(widget.Fit(strings.Join(lines[1:], " "), room))
+		out = append(out, "    "+m.due(due, room))
+	} else if own := strings.TrimSpace(keysFor(l, m.d.frame.Replay != "")); own != "" {
+		out = append(out, "    "+s.KeyHint.Render(widget.Fit(own, room)))
 	}
 	return out
+}
+
+// due is a countdown with its bar, and what happens then, as far as it fits.
+func (m Model) due(due words.Due, room int) string {
+	left, when := m.d.countdown(due)
+	tail := left.Style.Inherit(m.env.Theme.Styles.Text).Render(widget.FitRight(left.Text, 7)) + "  " + when.Style.Render(when.Text)
+	bar := min(12, room-lipgloss.Width(tail)-1)
+	if bar < 3 {
+		return tail
+	}
+	return widget.Bar(bar, due.Done(m.d.clock), m.env.Theme.Styles, m.env.Theme.Glyphs) + " " + tail
 }
 
 // tail draws what is in the way and what has ended, a line each.
 func (m Model) tail(all []line, width, height int) []string {
 	s := m.env.Theme.Styles
-	from := window(m.cursorIn(all), len(all), height)
+	from := max(0, min(m.cursorIn(all)-height+1, len(all)-height))
 	var out []string
 	for _, l := range all[from:min(from+height, len(all))] {
 		lead, style := m.lead(l)

@@ -99,8 +99,28 @@ func (d *drawing) head(width int, host fleet.HostID) []string {
 	}
 	right += "   host " + d.age(d.view.Facts.Status, feed.ReadAt(d.view), now)
 	out := []string{widget.Sides(" "+s.Title.Render(widget.Name(host.Name()))+"   "+verdict, s.Dim.Render(right+" "), width)}
+	if sum := d.sum(); sum != "" {
+		out = append(out, " "+s.Dim.Render(sum))
+	}
 	out = append(out, d.warnings(now)...)
 	return append(out, widget.Rule(width, th))
+}
+
+// sum counts each section, those without any too: that there is no leak is worth
+// saying.
+func (d *drawing) sum() string {
+	if len(d.rows) == 0 {
+		return ""
+	}
+	n := make([]int, len(sections))
+	for _, f := range d.rows {
+		n[place(f.Verdict)]++
+	}
+	var parts []string
+	for i, sec := range sections {
+		parts = append(parts, fmt.Sprintf("%d %s", n[i], sec.name))
+	}
+	return strings.Join(parts, "   ")
 }
 
 func (d *drawing) age(st fleet.Status, at, now time.Time) string {

@@ -97,6 +97,7 @@ func (m Model) SetFrame(f feed.Frame) Model {
 func (m Model) SetHost(h fleet.HostID) Model {
 	if h != m.host {
 		m.host = h
+		m.table.ClearMarks()
 		m.refresh()
 		m.table.First()
 	}
@@ -142,9 +143,18 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 	if !ok || feed.Move(m.table, k, m.env.Keys.Global) {
 		return m, nil
 	}
+	if key.Matches(k, m.env.Keys.Diff.NextNeedsYou) {
+		if !m.table.SelectNext(func(f fleet.Finding) bool { return !f.Verdict.Clean() }) {
+			return m, feed.Send(feed.Say{Text: "nothing here has to be explained"})
+		}
+		return m, nil
+	}
 	f, ok := m.table.Selected()
 	if !ok {
 		return m, nil
+	}
+	if key.Matches(k, m.env.Keys.Diff.Clean) && m.Marks() > 0 {
+		return m, m.cleanMarked()
 	}
 	switch {
 	case key.Matches(k, m.env.Keys.Diff.Evidence):
@@ -161,6 +171,30 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 	}
 	return m, nil
 }
+
+// cleanMarked asks for all marked leaks at once. What is marked and no leak is
+// named instead.
+func (m Model) cleanMarked() tea.Cmd {
+	marked, hidden := m.table.Marked()
+	w := feed.Want{Verb: feed.Clean, Host: m.host, Hidden: hidden}
+	for _, f := range marked {
+		if f.Verdict != fleet.Leak || f.Resource == nil {
+			return feed.Send(feed.Say{Text: words.Key(f.Key) + " is marked and is no leak: only a resource whose owner is gone is cleaned"})
+		}
+		w.Resources = append(w.Resources, *f.Resource)
+	}
+	if len(w.Resources) == 0 {
+		return feed.Send(feed.Say{Text: "the filter hides what is marked"})
+	}
+	m.table.ClearMarks()
+	return feed.Send(w)
+}
+
+// Marks is how many rows are marked.
+func (m Model) Marks() int { return m.table.MarkCount() }
+
+// ClearMarks takes all marks away.
+func (m Model) ClearMarks() { m.table.ClearMarks() }
 
 // evidence is what a finding rests on.
 func evidence(f fleet.Finding) feed.Show {

@@ -39,19 +39,20 @@ func (v Verb) Reads() bool { return v == Plan || v == Check }
 // frozen in that moment, by identity; whatever moves on the screen afterwards,
 // the verb is about what is named here.
 type Want struct {
-	Verb     Verb
-	Host     fleet.HostID
-	Hosts    []fleet.HostID // cordon: all that are meant
-	Hidden   int            // marked hosts that a filter hides: they are not meant
-	Edit     bool           // ask for the reason before
-	Key      fleet.Key      // a workload, or what the gate names
-	Keys     []fleet.Key    // several marked workloads
-	Run      fleet.Run      // the incarnation that was on the screen
-	Resource fleet.Resource // clean
-	Issue    fleet.Issue    // accept
-	Plan     *drain.Plan    // drain as planned
-	Request  Request        // what the plan was made for
-	Text     string         // what was typed behind a command
+	Verb      Verb
+	Host      fleet.HostID
+	Hosts     []fleet.HostID   // cordon: all that are meant
+	Hidden    int              // marked hosts that a filter hides: they are not meant
+	Edit      bool             // ask for the reason before
+	Key       fleet.Key        // a workload, or what the gate names
+	Keys      []fleet.Key      // several marked workloads
+	Run       fleet.Run        // the incarnation that was on the screen
+	Resource  fleet.Resource   // clean
+	Resources []fleet.Resource // clean: all marked ones, where there are several
+	Issue     fleet.Issue      // accept
+	Plan      *drain.Plan      // drain as planned
+	Request   Request          // what the plan was made for
+	Text      string           // what was typed behind a command
 }
 
 // Open is a message from a screen: show another one.

@@ -195,13 +195,19 @@ func (m Model) act(k tea.KeyPressMsg, r row) tea.Cmd {
 	return nil
 }
 
-// meant is the marked hosts that can be seen, or the one under the cursor.
-func (m Model) meant(cursor fleet.HostID) (hosts []fleet.HostID, hidden int) {
+// Marked lists the marked hosts that can be seen, and counts those that a filter
+// hides.
+func (m Model) Marked() (hosts []fleet.HostID, hidden int) {
 	marked, hidden := m.table.Marked()
 	for _, r := range marked {
 		hosts = append(hosts, r.v.Host.ID)
 	}
-	if len(hosts) == 0 {
+	return hosts, hidden
+}
+
+// meant is the marked hosts that can be seen, or the one under the cursor.
+func (m Model) meant(cursor fleet.HostID) (hosts []fleet.HostID, hidden int) {
+	if hosts, hidden = m.Marked(); len(hosts) == 0 {
 		hosts = []fleet.HostID{cursor}
 	}
 	return hosts, hidden

@@ -25,6 +25,7 @@ func (m Model) View(width, height int) string {
 	if room < 1 {
 		head, room = nil, height-len(foot)
 	}
+	*m.self = m
 	body := ""
 	if m.gate != nil {
 		body = m.table.View(width, max(room, 1))
@@ -100,32 +101,7 @@ func (m Model) foot(width int) []string {
 		}
 		out = append(out, " "+s.Dim.Render(text))
 	}
-	if m.gate != nil {
-		out = append(out, " "+s.Dim.Render(m.probes()))
-	}
 	return append(out, " "+m.verdict())
-}
-
-func (m Model) probes() string {
-	n := map[fleet.Status]int{}
-	var off []string
-	for _, p := range m.gate.Probes {
-		n[p.Status]++
-		if p.Status == fleet.NotApplicable {
-			off = append(off, words.Name(p.Name))
-		}
-	}
-	text := fmt.Sprintf("probes: %d ok", n[fleet.OK])
-	if len(off) > 0 {
-		text += fmt.Sprintf(", %d not applicable (%s)", len(off), strings.Join(off, ", "))
-	}
-	if bad := n[fleet.Failed] + n[fleet.Unknown]; bad > 0 {
-		text += fmt.Sprintf(", %d without an answer", bad)
-	}
-	if len(m.gate.Kept) > 0 {
-		text += "   kept: " + words.Text(strings.Join(m.gate.Kept, ", "))
-	}
-	return text
 }
 
 // gone says when the host was terminated, and by whom.
@@ -148,7 +124,7 @@ func (m Model) verdict() string {
 		failed[is.Check] = true
 	}
 	if len(failed) > 0 {
-		return s.Danger.Render(fmt.Sprintf("%s locked: %d of %d", g.Cross, len(failed), len(fleet.Checks)))
+		return s.Danger.Render(fmt.Sprintf("%s locked: %d of %d", g.Cross, len(failed), len(fleet.Checks))) + "   " + s.Warn.Render(m.locks())
 	}
 	if m.gate.Proof == nil {
 		return s.Warn.Render("nothing stands in the way, and there is no proof yet: v has the host sign one")
@@ -157,7 +133,15 @@ func (m Model) verdict() string {
 	if left <= 0 {
 		return s.Danger.Render(g.Cross + " locked: the proof has expired: v makes a new one")
 	}
-	return s.Ok.Render(g.Check+" open") + "   the proof holds " + widget.Clock(left) + " more, until " + words.HMS(m.gate.Proof.Expires) + "   " + s.KeyHint.Render("t") + " terminate"
+	life := ""
+	if whole := m.gate.Proof.Expires.Sub(m.gate.Proof.Made); whole > 0 {
+		life = widget.Bar(10, float64(left)/float64(whole), s, g) + " "
+	}
+	clock := s.Text
+	if left < time.Minute {
+		clock = s.Warn
+	}
+	return s.Ok.Render(g.Check+" open") + "   the proof holds " + life + clock.Render(widget.Clock(left)) + " more, until " + words.HMS(m.gate.Proof.Expires) + "   " + s.KeyHint.Render("t") + " terminate"
 }
 
 // Life is how long the proof still holds.

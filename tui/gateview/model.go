@@ -33,6 +33,7 @@ type Model struct {
 	busy    string    // the verb that is reading
 	problem string
 	table   *widget.Table[row]
+	self    *Model // as it is drawn: what the cells of the table look at
 }
 
 // row is a check, or one thing that it found.
@@ -40,25 +41,34 @@ type row struct {
 	check string
 	issue *fleet.Issue
 	n     int // issues of the check
+
+	accepted *fleet.Accepted // an exception that stands, instead of a check
 }
 
 func (r row) id() string {
+	if r.accepted != nil {
+		return "accepted/" + r.accepted.Key.String()
+	}
 	if r.issue == nil {
 		return r.check
 	}
 	return r.check + "/" + r.issue.Key.String() + "/" + r.issue.Detail
 }
 
-var columns = []widget.Column{{Min: 24, Weight: 2, Max: 44}, {Min: 12, Weight: 3}}
+var columns = []widget.Column{{Min: 24, Weight: 2, Max: 40}, {Min: 12, Weight: 3}, {Min: 7, Right: true, Priority: 1}}
 
 // New makes the screen.
 func New(env feed.Env) Model {
-	m := Model{env: env}
+	m := Model{env: env, self: &Model{}}
+	now := m.self
 	m.table = widget.NewTable(env.Theme, columns, widget.Rows[row]{
 		ID:    row.id,
-		Cells: func(r row) []widget.Cell { return cells(env, r) },
+		Cells: func(r row) []widget.Cell { return now.cells(r) },
 		Match: func(r row) widget.Filterable {
-			if r.issue == nil {
+			switch {
+			case r.accepted != nil:
+				return widget.Filterable{Text: r.accepted.Key.String() + " " + said(*r.accepted)}
+			case r.issue == nil:
 				return widget.Filterable{Text: words.Check(r.check)}
 			}
 			return widget.Filterable{Text: words.Check(r.check) + " " + words.Issue(*r.issue)}
@@ -66,6 +76,8 @@ func New(env feed.Env) Model {
 		Sign: func(r row) widget.Cell {
 			s, g := env.Theme.Styles, env.Theme.Glyphs
 			switch {
+			case r.accepted != nil:
+				return widget.T(g.Dot, s.Warn)
 			case r.issue != nil:
 				return widget.Cell{}
 			case r.n > 0:
@@ -77,13 +89,18 @@ func New(env feed.Env) Model {
 	return m
 }
 
-func cells(env feed.Env, r row) []widget.Cell {
-	s := env.Theme.Styles
-	if r.issue == nil {
-		if r.n == 0 {
-			return []widget.Cell{widget.T(words.Check(r.check), lipgloss.Style{}), {}}
+func (m *Model) cells(r row) []widget.Cell {
+	s := m.env.Theme.Styles
+	switch {
+	case r.accepted != nil:
+		return []widget.Cell{widget.N("  "+words.Key(r.accepted.Key), lipgloss.Style{}), {Text: said(*r.accepted), Style: s.Warn, Rest: true}}
+	case r.issue == nil:
+		text, at := m.evidence(r.check)
+		name, style := widget.T(words.Check(r.check), lipgloss.Style{}), s.Dim
+		if r.n > 0 {
+			name, text, style = widget.T(words.Check(r.check), s.Danger), fmt.Sprintf("%d named below", r.n), s.Warn
 		}
-		return []widget.Cell{widget.T(words.Check(r.check), s.Danger), widget.T(fmt.Sprintf("%d named below", r.n), s.Dim)}
+		return []widget.Cell{name, widget.T(text, style), widget.T(age(m.env.Now(), at), s.Dim)}
 	}
 	hint := ""
 	switch {
@@ -96,13 +113,22 @@ func cells(env feed.Env, r row) []widget.Cell {
 	if name == "" {
 		name = words.CheckFails(r.check)
 	}
-	return []widget.Cell{widget.N("    "+name, lipgloss.Style{}), widget.T(words.Text(r.issue.Detail)+hint, s.Warn)}
+	return []widget.Cell{widget.N("    "+name, lipgloss.Style{}), {Text: words.Text(r.issue.Detail) + hint, Style: s.Warn, Rest: true}}
 }
 
 // SetFrame takes the latest state of everything.
 func (m Model) SetFrame(f feed.Frame) Model {
 	m.frame = f
+	m.refresh()
 	return m
+}
+
+// refresh lines up the checks with what they found, and below them what was
+// accepted.
+func (m Model) refresh() {
+	if m.gate != nil {
+		m.table.SetRows(rows(*m.gate, m.exceptions()))
+	}
 }
 
 // SetHost forgets what was read of another host.
@@ -132,7 +158,7 @@ func (m Model) SetGate(g feed.Gate, err error) Model {
 		g.Proof = m.gate.Proof
 	}
 	m.gate, m.got, m.problem = &g, m.env.Now(), ""
-	m.table.SetRows(rows(g))
+	m.refresh()
 	return m
 }
 
@@ -144,7 +170,7 @@ func (m Model) Gate() (g feed.Gate, at time.Time, ok bool) {
 	return *m.gate, m.got, true
 }
 
-func rows(g feed.Gate) []row {
+func rows(g feed.Gate, accepted []fleet.Accepted) []row {
 	var out []row
 	known := map[string]bool{}
 	for _, c := range fleet.Checks {
@@ -156,6 +182,9 @@ func rows(g feed.Gate) []row {
 			known[is.Check] = true
 			out = append(out, rowsOf(is.Check, g.Issues)...)
 		}
+	}
+	for i := range accepted {
+		out = append(out, row{accepted: &accepted[i]})
 	}
 	return out
 }
@@ -242,6 +271,8 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 func (m Model) ofIssue(r row, accept bool) tea.Cmd {
 	say := func(text string) tea.Cmd { return feed.Send(feed.Say{Text: text}) }
 	switch {
+	case r.accepted != nil:
+		return say(words.Key(r.accepted.Key) + " is " + said(*r.accepted))
 	case r.issue == nil:
 		return say("put the cursor on one of the things named below a check")
 	case accept && !r.issue.Acceptable:
@@ -260,6 +291,9 @@ func (m Model) ofIssue(r row, accept bool) tea.Cmd {
 
 // look is what stands behind a line.
 func (m Model) look(r row) feed.Show {
+	if r.accepted != nil {
+		return feed.Show{Title: words.Key(r.accepted.Key), Lines: []string{said(*r.accepted), "", "it stands in every proof from then on, with the name and the reason"}}
+	}
 	if r.issue != nil {
 		out := []string{words.Check(r.check) + ": no", "", words.Issue(*r.issue)}
 		v, _ := m.frame.Snapshot.Host(m.host)
@@ -298,6 +332,9 @@ func (m Model) about(check string) []string {
 	}
 	if len(out) == 0 {
 		out = []string{"nothing stands against it"}
+		if text, _ := m.evidence(check); text != "" {
+			out = append(out, text)
+		}
 	}
 	return out
 }

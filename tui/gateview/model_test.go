@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"ebb/drain"
 	"ebb/fleet"
 	"ebb/themes"
 	"ebb/tui/feed"
@@ -75,7 +76,7 @@ func TestAnotherHostForgetsTheGate(t *testing.T) {
 
 func TestEveryCheckAndEveryIssueHasALine(t *testing.T) {
 	issues := []fleet.Issue{{Check: "new-check", Detail: "x"}, {Check: fleet.CheckLeaks, Detail: "y"}}
-	all := rows(feed.Gate{Issues: issues})
+	all := rows(feed.Gate{Issues: issues}, nil)
 	if len(all) != len(fleet.Checks)+1+len(issues) {
 		t.Errorf("%d lines", len(all))
 	}
@@ -85,5 +86,38 @@ func TestEveryCheckAndEveryIssueHasALine(t *testing.T) {
 			t.Errorf("%s twice", r.id())
 		}
 		seen[r.id()] = true
+	}
+}
+
+// Each check says what it rests on and how old that is; what was accepted stands
+// there with who and why, also where only the journal knows it.
+func TestEvidenceAndExceptions(t *testing.T) {
+	clock := now
+	m := gate(t, &clock)
+	key := func(id string) fleet.Key { return fleet.Key{Kind: "netns", ID: id} }
+	accept, err := drain.NewEvent("p/h", "e1", "d", 0, drain.Actor{Name: "lena"}, drain.RecAccepted{Key: key("b"), Reason: "known"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accept.At = now.Add(-time.Hour)
+	facts := fleet.Facts{Machine: "m-1", Boot: "b-1", Accepted: []fleet.Accepted{{Key: key("a"), Who: "mira", Reason: "ticket 7", At: now}}}
+	m = m.SetFrame(feed.Frame{
+		Snapshot: fleet.Snapshot{Hosts: []fleet.HostView{{Host: fleet.Host{ID: "p/h"}, Facts: fleet.Read(facts, "ebbd", now, 0), Claims: fleet.Read([]fleet.Claim{}, "plane", now.Add(-9*time.Second), 0)}}},
+		Drains:   map[fleet.HostID]drain.State{"p/h": {Drain: "d", Accepted: map[fleet.Key]string{key("a"): "ticket 7", key("b"): "known"}}},
+		Events:   []drain.Event{accept},
+	})
+	hold := func(kind fleet.HoldKind, who string) *fleet.Hold {
+		return &fleet.Hold{Kind: kind, Who: who, Since: now}
+	}
+	m = m.SetGate(feed.Gate{Holds: fleet.Holds{Cordon: hold(fleet.CordonHold, "ops"), Drain: hold(fleet.DrainHold, "mira")}, Kept: []string{"ebbd"},
+		Probes: []fleet.ProbeStatus{{Name: "processes", Status: fleet.OK, At: now.Add(-4 * time.Second)}, {Name: "gpus", Status: fleet.NotApplicable, At: now}},
+		Issues: []fleet.Issue{{Check: fleet.CheckLeaks, Key: key("c"), Detail: "still there"}}}, nil)
+	clock = now.Add(2 * time.Second)
+	text := ansi.Strip(m.View(120, 30))
+	for _, want := range []string{"machine m-1, boot b-1", "cordon ops 14:26, drain mira 14:26", "1 ok, 1 not applicable (gpus)", "6s", "11s", "kept: ebbd",
+		"netns/a", "accepted by mira 14:26: ticket 7", "netns/b", "accepted by lena 13:26: known", "locked: 1 of 8   leak netns/c"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q:\n%s", want, text)
+		}
 	}
 }

@@ -25,15 +25,15 @@ func (m Map) Own(s Scope) []key.Binding {
 		return []key.Binding{k.Cordon, k.Uncordon, k.Drain, k.Open, k.NextNeedsYou, k.Sort, k.Group, k.Details, k.CordonWhy, k.Reverse}
 	case Board:
 		k := m.Board
-		return []key.Binding{k.Escalate, k.MoreTime, k.Class, k.Hold, k.Keep, k.Retry, k.Extend, k.Stop, k.Drain,
+		return []key.Binding{k.Escalate, k.MoreTime, k.Class, k.Hold, k.Keep, k.Retry, k.Extend, k.Stop, k.HandOver, k.Drain,
 			k.NextNeedsYou, k.Diff, k.Details, k.PrevClass, k.NextClass}
 	case Diff:
-		return []key.Binding{m.Diff.Clean, m.Diff.Evidence}
+		return []key.Binding{m.Diff.Clean, m.Diff.Evidence, m.Diff.NextNeedsYou}
 	case Gate:
 		k := m.Gate
 		return []key.Binding{k.Verify, k.Terminate, k.Accept, k.Clean, k.Look}
 	case Plan:
-		return []key.Binding{m.Plan.Drain, m.Plan.Details}
+		return []key.Binding{m.Plan.Drain, m.Plan.Until, m.Plan.Details}
 	case Handover:
 		return []key.Binding{m.Handover.Accept, m.Handover.Open}
 	case Log:
@@ -108,6 +108,7 @@ func (m Map) sentences() []key.Binding {
 		{k.Retry, "retry: take it up again, held or failed"},
 		{k.Extend, "extend: move the deadline of the whole drain"},
 		{k.Stop, "stop: the drain ends here; both holds stay"},
+		{k.HandOver, "hand over: leave word for whoever goes on"},
 		{k.Drain, "drain: begin one, or take up what nobody drives"},
 		{k.NextNeedsYou, "go to the next that needs you"},
 		{k.Diff, "diff: what is claimed against what runs"},

@@ -55,17 +55,17 @@ type FleetKeys struct {
 
 // BoardKeys are those of one host's drain.
 type BoardKeys struct {
-	Escalate, MoreTime, Class, Hold, Keep, Retry, Extend, Stop, Drain, NextNeedsYou, Diff, Details, PrevClass, NextClass key.Binding
+	Escalate, MoreTime, Class, Hold, Keep, Retry, Extend, Stop, HandOver, Drain, NextNeedsYou, Diff, Details, PrevClass, NextClass key.Binding
 }
 
 // DiffKeys are those of the comparison of claims and facts.
-type DiffKeys struct{ Clean, Evidence key.Binding }
+type DiffKeys struct{ Clean, Evidence, NextNeedsYou key.Binding }
 
 // GateKeys are those of the way to termination.
 type GateKeys struct{ Verify, Terminate, Accept, Clean, Look key.Binding }
 
 // PlanKeys are those of what a drain would do.
-type PlanKeys struct{ Drain, Details key.Binding }
+type PlanKeys struct{ Drain, Until, Details key.Binding }
 
 // HandoverKeys are those of the page between two shifts.
 type HandoverKeys struct{ Accept, Open key.Binding }
@@ -133,6 +133,7 @@ func Default() Map {
 			Retry:        bind("retry", "r"),
 			Extend:       bind("extend", "x"),
 			Stop:         bind("stop", "s"),
+			HandOver:     bind("hand over", "H"),
 			Drain:        bind("drain", "d"),
 			NextNeedsYou: bind("next that needs you", "tab"),
 			Diff:         bind("diff", "D"),
@@ -143,6 +144,8 @@ func Default() Map {
 		Diff: DiffKeys{
 			Clean:    bind("clean", "c"),
 			Evidence: bind("evidence", "enter"),
+
+			NextNeedsYou: bind("next to explain", "tab"),
 		},
 		Gate: GateKeys{
 			Verify:    bind("verify", "v"),
@@ -153,6 +156,7 @@ func Default() Map {
 		},
 		Plan: PlanKeys{
 			Drain:   bind("drain as planned", "d"),
+			Until:   bind("another deadline", "x"),
 			Details: bind("details", "enter"),
 		},
 		Handover: HandoverKeys{

@@ -1,133 +1,121 @@
 // Package planview is the screen of what a drain would do to each workload, what
-// would block it, and who may die, before anything is done.
+// would block it, and who may die, before anything is done. It shows one host's
+// plan, or those of several hosts below each other in one scroll.
 //
-// The plan comes from the root as a value, with what it was made for; the screen
-// counts its age and offers to drain as planned, with that very plan.
+// Plans come from the root as values, with what they were made for; the screen
+// counts their age and offers to drain as planned, with that very plan.
 package planview
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
-	"charm.land/lipgloss/v2"
 
 	"ebb/drain"
 	"ebb/fleet"
-	"ebb/themes"
 	"ebb/tui/feed"
 	"ebb/tui/keys"
 	"ebb/tui/widget"
-	"ebb/tui/words"
 )
 
 // oldAfter is how old a plan may get before it is marked: the host goes on.
 const oldAfter = time.Minute
 
-// Model is the screen.
-type Model struct {
-	env     feed.Env
-	host    fleet.HostID
+// made is where the plan of one host stands.
+type made struct {
 	plan    *drain.Plan
 	got     time.Time // by this process's clock
 	request feed.Request
 	problem string
 	busy    bool
-	table   *widget.Table[drain.PlanItem]
 }
 
-var columns = []widget.Column{
-	{Title: "WORKLOAD", Min: 12, Weight: 2, Max: 30},
-	{Title: "OWNER", Min: 7, Weight: 1, Max: 14, Priority: 3},
-	{Title: "LEAVES BY", Min: 14, Weight: 3, Max: 44},
-	{Title: "TO", Min: 7, Weight: 1, Max: 16, Priority: 2},
-	{Title: "GONE BY", Min: 7, Right: true},
-	{Title: "", Min: 8, Weight: 2, Priority: 1},
+// Model is the screen.
+type Model struct {
+	hosts []fleet.HostID // in their order
+	table *widget.Table[row]
+	d     *drawing
 }
 
 // New makes the screen.
 func New(env feed.Env) Model {
-	m := Model{env: env}
-	s, g := env.Theme.Styles, env.Theme.Glyphs
-	m.table = widget.NewTable(env.Theme, columns, widget.Rows[drain.PlanItem]{
-		ID:      func(it drain.PlanItem) string { return it.Key.String() },
-		Cells:   func(it drain.PlanItem) []widget.Cell { return cells(env, it) },
-		Section: func(it drain.PlanItem) string { return words.Class(it.Class) },
-		Heading: func(section string, n int) widget.Cell {
-			return widget.Cell{Drawn: s.Title.Render(strings.ToUpper(section)) + s.Dim.Render(fmt.Sprintf("  %d", n))}
-		},
-		Match: func(it drain.PlanItem) widget.Filterable {
-			return widget.Filterable{Text: it.Key.String() + " " + it.Owner + " " + it.Strategy,
-				Fields: map[string]string{"class": words.Class(it.Class), "owner": it.Owner, "kind": it.Key.Kind}}
-		},
-		Sign: func(it drain.PlanItem) widget.Cell {
-			switch {
-			case !it.Reason.IsZero():
-				return widget.T(g.NeedsYou, s.State(themes.NeedsYou))
-			case it.MayDie:
-				return widget.T(g.Cross, s.Danger)
-			}
-			return widget.Cell{}
-		},
-		Empty: "nothing has to leave",
+	d := &drawing{env: env, plans: map[fleet.HostID]made{}}
+	m := Model{d: d}
+	m.table = widget.NewTable(env.Theme, columns(false), widget.Rows[row]{
+		ID:      row.id,
+		Cells:   d.cells,
+		Section: d.section,
+		Heading: d.heading,
+		Match:   filterable,
+		Sign:    d.sign,
+		Empty:   "nothing has to leave",
 	})
 	return m
-}
-
-func cells(env feed.Env, it drain.PlanItem) []widget.Cell {
-	s, g := env.Theme.Styles, env.Theme.Glyphs
-	owner, to, by := g.None, g.None, "not by itself"
-	if it.Owner != "" {
-		owner = widget.Name(it.Owner)
-	}
-	if it.Target != "" {
-		to = widget.Name(it.Target.Name())
-	}
-	out := []widget.Cell{widget.N(widget.Name(it.Key.ID), lipgloss.Style{}), widget.T(owner, s.Dim)}
-	if !it.Reason.IsZero() {
-		return append(out, widget.Cell{Text: "stays: " + words.Reason(it.Reason), Style: s.Warn, Rest: true})
-	}
-	if !it.GoneBy.IsZero() {
-		by = words.HM(it.GoneBy)
-	}
-	note := widget.Cell{}
-	if it.MayDie {
-		note = widget.T("may die", s.Danger)
-	}
-	return append(out, widget.T(words.Text(it.Strategy), lipgloss.Style{}), widget.T(to, s.Dim), widget.T(by, lipgloss.Style{}), note)
 }
 
 // SetFrame takes nothing: a plan is made once.
 func (m Model) SetFrame(feed.Frame) Model { return m }
 
-// SetHost forgets the plan of another host.
+// SetHost shows the plan of one host. Where it is one of several that are shown,
+// the cursor goes to it.
 func (m Model) SetHost(h fleet.HostID) Model {
-	if h != m.host {
-		m.host, m.plan, m.problem, m.busy = h, nil, "", false
-		m.table.SetRows(nil)
-	}
-	return m
-}
-
-// SetBusy says that a plan is being made.
-func (m Model) SetBusy() Model {
-	m.busy, m.problem = true, ""
-	return m
-}
-
-// SetPlan takes a plan that was made for a request, or why it could not be made.
-func (m Model) SetPlan(p drain.Plan, r feed.Request, err error) Model {
-	m.busy = false
-	if err != nil {
-		m.problem = err.Error()
+	if len(m.hosts) > 1 && slices.Contains(m.hosts, h) {
+		if m.Host() != h {
+			m.table.SelectNext(func(r row) bool { return r.host == h })
+		}
 		return m
 	}
-	m.plan, m.request, m.problem, m.got = &p, r, "", m.env.Now()
-	m.table.SetRows(p.Items)
+	if len(m.hosts) == 1 && m.hosts[0] == h {
+		return m
+	}
+	return m.SetHosts([]fleet.HostID{h})
+}
+
+// SetHosts shows the plans of several hosts below each other, and forgets those
+// of others.
+func (m Model) SetHosts(hosts []fleet.HostID) Model {
+	hosts = slices.DeleteFunc(slices.Clone(hosts), func(h fleet.HostID) bool { return h == "" })
+	for h := range m.d.plans {
+		if !slices.Contains(hosts, h) {
+			delete(m.d.plans, h)
+		}
+	}
+	m.hosts, m.d.several = hosts, len(hosts) > 1
+	m.table.SetColumns(columns(m.d.several))
+	m.table.Lead() // on the first one, while plans come in
+	m.refresh()
 	return m
 }
+
+// SetBusy says that the plan of a host is being made.
+func (m Model) SetBusy(h fleet.HostID) Model {
+	p := m.d.plans[h]
+	p.busy, p.problem = true, ""
+	m.d.plans[h] = p
+	m.refresh()
+	return m
+}
+
+// SetPlan takes a host's plan that was made for a request, or why it could not
+// be made.
+func (m Model) SetPlan(h fleet.HostID, p drain.Plan, r feed.Request, err error) Model {
+	if !slices.Contains(m.hosts, h) {
+		return m
+	}
+	now := made{plan: &p, request: r, got: m.d.env.Now()}
+	if err != nil {
+		now = m.d.plans[h]
+		now.busy, now.problem = false, err.Error()
+	}
+	m.d.plans[h] = now
+	m.refresh()
+	return m
+}
+
+func (m Model) refresh() { m.table.SetRows(m.d.lines(m.hosts)) }
 
 // SetFilter shows only the workloads that match.
 func (m Model) SetFilter(f widget.Filter) Model {
@@ -136,19 +124,35 @@ func (m Model) SetFilter(f widget.Filter) Model {
 	return m
 }
 
-// Host is the host that is shown.
-func (m Model) Host() fleet.HostID { return m.host }
-
-// Focus lists the host, since the plan is about it.
-func (m Model) Focus() []fleet.HostID {
-	if m.host == "" {
-		return nil
+// Host is the host that is shown; of several the one under the cursor.
+func (m Model) Host() fleet.HostID {
+	if r, ok := m.table.Selected(); ok {
+		return r.host
 	}
-	return []fleet.HostID{m.host}
+	if len(m.hosts) > 0 {
+		return m.hosts[0]
+	}
+	return ""
 }
 
+// Hosts are all hosts that are shown.
+func (m Model) Hosts() []fleet.HostID { return m.hosts }
+
+// Stale says whether a plan is missing or old enough to be made anew.
+func (m Model) Stale() bool {
+	for _, h := range m.hosts {
+		if p := m.d.plans[h]; !p.busy && (p.plan == nil || m.d.env.Now().Sub(p.got) > oldAfter) {
+			return true
+		}
+	}
+	return false
+}
+
+// Focus lists the hosts that the plans are about.
+func (m Model) Focus() []fleet.HostID { return m.hosts }
+
 // Counting reports whether anything on the screen changes with time alone.
-func (m Model) Counting() bool { return m.plan != nil }
+func (m Model) Counting() bool { return len(m.d.plans) > 0 }
 
 // Scope is where its keys have their meaning.
 func (m Model) Scope() keys.Scope { return keys.Plan }
@@ -156,43 +160,27 @@ func (m Model) Scope() keys.Scope { return keys.Plan }
 // Update takes a key.
 func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 	k, ok := msg.(tea.KeyPressMsg)
-	if !ok || feed.Move(m.table, k, m.env.Keys.Global) {
+	if !ok || feed.Move(m.table, k, m.d.env.Keys.Global) {
 		return m, nil
 	}
+	own := m.d.env.Keys.Plan
+	h := m.Host()
 	switch {
-	case key.Matches(k, m.env.Keys.Plan.Drain):
-		if m.plan == nil {
-			return m, feed.Send(feed.Say{Text: "there is no plan yet"})
+	case h == "":
+	case key.Matches(k, own.Drain):
+		p := m.d.plans[h]
+		if p.plan == nil {
+			return m, feed.Send(feed.Say{Text: "there is no plan of " + widget.Name(h.Name()) + " yet"})
 		}
-		return m, feed.Send(feed.Want{Verb: feed.Drain, Host: m.host, Plan: m.plan, Request: m.request})
-	case key.Matches(k, m.env.Keys.Plan.Details):
-		if it, ok := m.table.Selected(); ok {
-			return m, feed.Send(details(it))
+		return m, feed.Send(feed.Want{Verb: feed.Drain, Host: h, Plan: p.plan, Request: p.request})
+	case key.Matches(k, own.Until):
+		return m, feed.Send(feed.Want{Verb: feed.Plan, Host: h, Hosts: m.hosts, Edit: true, Request: m.d.plans[h].request})
+	case key.Matches(k, own.Details):
+		if r, ok := m.table.Selected(); ok && r.note == "" {
+			return m, feed.Send(details(r.it))
 		}
 	}
 	return m, nil
-}
-
-func details(it drain.PlanItem) feed.Show {
-	out := []string{
-		"owner     " + words.Text(it.Owner),
-		"class     " + words.Class(it.Class) + " by " + words.Text(it.Rule),
-		"leaves by " + words.Text(it.Strategy),
-		"budget    move " + words.Duration(it.Budget.Move) + ", grace " + words.Duration(it.Budget.Grace),
-	}
-	if !it.Expires.IsZero() {
-		out = append(out, "expires   "+words.HMS(it.Expires))
-	}
-	if it.Target != "" {
-		out = append(out, "to        "+words.Name(string(it.Target)))
-	}
-	if !it.Reason.IsZero() {
-		out = append(out, "stays     "+words.Reason(it.Reason))
-	}
-	if it.MayDie {
-		out = append(out, "it may be killed: notice, TERM, its full grace, TERM, 30 s, then KILL")
-	}
-	return feed.Show{Title: words.Key(it.Key), Lines: out}
 }
 
 // View draws the screen in exactly height lines of exactly width cells.
@@ -200,61 +188,14 @@ func (m Model) View(width, height int) string {
 	if width < 1 || height < 1 {
 		return ""
 	}
+	m.d.narrow = width < wideFrom
 	head := m.head(width)
 	if len(head) > height/2 {
-		head = head[:height/2]
+		head = append(head[:height/2-1:height/2-1], head[len(head)-1])[:max(0, height/2)]
 	}
 	body := m.table.View(width, height-len(head))
-	if m.plan == nil {
+	if len(m.hosts) < 2 && m.d.plans[m.Host()].plan == nil {
 		body = strings.Repeat("\n", max(0, height-len(head)-1))
 	}
 	return widget.Exact(append(head, strings.Split(body, "\n")...), width, height)
-}
-
-func (m Model) head(width int) []string {
-	th := m.env.Theme
-	s, g := th.Styles, th.Glyphs
-	rule := widget.Rule(width, th)
-	name := s.Title.Render(widget.Name(m.host.Name()))
-	switch {
-	case m.host == "":
-		return []string{" no host is chosen: pick one on the fleet screen", rule}
-	case m.busy:
-		return []string{" " + name + "   " + s.Dim.Render("the plan is being made"+g.Ellipsis), rule}
-	case m.problem != "":
-		return []string{" " + name + "   " + s.Warn.Render("no plan: "+words.Text(m.problem)), rule}
-	case m.plan == nil:
-		return []string{" " + name + "   " + s.Dim.Render("no plan yet"), rule}
-	}
-	p := m.plan
-	age := max(m.env.Now().Sub(m.got), 0)
-	made := s.Dim.Render("made " + widget.Ago(age) + ", changes nothing ")
-	if age > oldAfter {
-		made = s.Warn.Render("made " + widget.Ago(age) + ": 5 makes it anew ")
-	}
-	left := " " + name + "   " + s.Dim.Render("a drain until ") + words.HM(p.Deadline)
-	if p.For != "" {
-		left += s.Dim.Render(" for ") + words.Name(string(p.For))
-	}
-	if p.Expected.IsZero() {
-		left += s.Warn.Render("   would not end by itself")
-	} else {
-		left += s.Dim.Render("   expected ") + words.HM(p.Expected)
-	}
-	out := []string{widget.Sides(left, made, width)}
-	for i, b := range p.Blocks {
-		if i == 3 {
-			out = append(out, " "+s.Warn.Render(fmt.Sprintf("%d more blocks", len(p.Blocks)-i)))
-			break
-		}
-		out = append(out, " "+s.Warn.Render(g.NeedsYou+" blocks: "+words.Text(b)))
-	}
-	if die := p.MayDie(); len(die) > 0 {
-		names := make([]string, len(die))
-		for i, k := range die {
-			names[i] = words.Key(k)
-		}
-		out = append(out, " "+s.Danger.Render(widget.Fit(fmt.Sprintf("%s may die (%d): %s", g.Cross, len(die), strings.Join(names, ", ")), max(width-2, 1))))
-	}
-	return append(out, rule)
 }

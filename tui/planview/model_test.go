@@ -37,13 +37,13 @@ func TestPlan(t *testing.T) {
 	if _, ok := ask().(feed.Say); !ok {
 		t.Error("drains without a plan")
 	}
-	m = m.SetBusy()
+	m = m.SetBusy("p/h")
 	shows("being made")
-	m = m.SetPlan(drain.Plan{}, feed.Request{}, errors.New("no route"))
+	m = m.SetPlan("p/h", drain.Plan{}, feed.Request{}, errors.New("no route"))
 	shows("no plan: no route")
 	k := fleet.Key{Kind: "job", ID: "etl"}
 	p := drain.Plan{Host: "p/h", Deadline: clock.Add(time.Hour), Blocks: []string{"a", "b", "c", "d"}, Items: []drain.PlanItem{{Found: drain.Found{Key: k, MayDie: true}}}}
-	m = m.SetPlan(p, feed.Request{Deadline: time.Hour}, nil)
+	m = m.SetPlan("p/h", p, feed.Request{Deadline: time.Hour}, nil)
 	shows("may die (1): job/etl")
 	shows("blocks: a")
 	shows("1 more blocks")
@@ -56,4 +56,51 @@ func TestPlan(t *testing.T) {
 	shows("5 makes it anew")
 	m = m.SetHost("p/other")
 	shows("no plan yet")
+}
+
+// The plans of several hosts stand below each other: each workload under its
+// host, and a host whose plan could not be made is named with the reason.
+func TestSeveralPlans(t *testing.T) {
+	th, err := themes.Load("mono")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 29, 14, 26, 0, 0, time.UTC)
+	m := New(feed.Env{Theme: th, Keys: keys.Default(), Now: func() time.Time { return now }, Local: time.UTC})
+	m = m.SetHosts([]fleet.HostID{"p/a", "p/b", "p/c"})
+	key := func(id string) fleet.Key { return fleet.Key{Kind: "vm", ID: id} }
+	m = m.SetBusy("p/a").SetPlan("p/a", drain.Plan{Host: "p/a", Deadline: now.Add(time.Hour), Items: []drain.PlanItem{
+		{Found: drain.Found{Key: key("one"), Class: fleet.Stuck, MayDie: true}, GoneBy: now.Add(time.Minute)},
+		{Found: drain.Found{Key: key("two"), Class: fleet.Stateless}, Reason: fleet.Because(drain.WaitNoTarget, "why", "full")},
+	}, Blocks: []string{"a probe failed"}}, feed.Request{Deadline: time.Hour}, nil)
+	m = m.SetPlan("p/b", drain.Plan{}, feed.Request{}, errors.New("no route"))
+	m = m.SetPlan("p/elsewhere", drain.Plan{}, feed.Request{}, nil) // nobody asked for it
+	text := ansi.Strip(m.View(120, 24))
+	for _, want := range []string{"3 hosts", "1 leave · 1 stay · ✗ 1 may die · 1 in the way", "may die (1): vm/one on a", "blocks: a probe failed", "no plan: no route", "waits for its turn", "1 could not be made", "1 are being made"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "elsewhere") {
+		t.Error("a plan that nobody asked for is shown")
+	}
+	if !m.Stale() {
+		t.Error("nothing is missing")
+	}
+	// The cursor says which host is drained as planned.
+	m = m.SetHost("p/a")
+	m.table.SelectNext(func(r row) bool { return r.it.Key.ID == "two" })
+	_, cmd := m.Update(tea.KeyPressMsg{Code: 'd', Text: "d"})
+	if w, ok := cmd().(feed.Want); !ok || w.Host != "p/a" || len(w.Plan.Items) != 2 {
+		t.Errorf("%+v", w)
+	}
+	m = m.SetHost("p/c")
+	_, cmd = m.Update(tea.KeyPressMsg{Code: 'd', Text: "d"})
+	if say, ok := cmd().(feed.Say); !ok || !strings.Contains(say.Text, "no plan of c") {
+		t.Errorf("%+v", say)
+	}
+	// What was asked of one is about that one.
+	if one := m.SetHost("p/z"); len(one.Hosts()) != 1 || one.Host() != "p/z" {
+		t.Errorf("%v", one.Hosts())
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"ebb/themes"
 )
@@ -61,6 +62,16 @@ func (p *Prompt) Offer(s string) {
 	p.SetValue(s)
 	p.touch(s != "")
 }
+
+// Suggest replaces what tab completes to: whole lines. The first that begins like
+// what was typed is shown behind it; up and down choose another.
+func (p *Prompt) Suggest(lines []string) {
+	p.in.ShowSuggestions = true
+	p.in.SetSuggestions(lines)
+}
+
+// Suggested is the line that tab would complete to, "" for none.
+func (p *Prompt) Suggested() string { return p.in.CurrentSuggestion() }
 
 // touch notes whether what stands there is an offer, and draws it as that.
 func (p *Prompt) touch(fresh bool) {
@@ -128,7 +139,10 @@ func (p *Prompt) View(width int) string {
 	}
 	p.in.SetWidth(max(1, width-4))
 	if right == "" {
-		return fit(" "+s.KeyHint.Render(p.sign)+p.in.View(), width, g.Ellipsis, false)
+		// The input pads what was typed, not what is suggested behind it: the rest is
+		// blank, and cut without a sign that something is missing.
+		line := ansi.Truncate(" "+s.KeyHint.Render(p.sign)+p.in.View(), width, "")
+		return fit(line, width, g.Ellipsis, false)
 	}
 	return Sides(" "+s.KeyHint.Render(p.sign)+s.Input.Render(draw(p.in.Value(), g)), right+" ", width)
 }

@@ -79,8 +79,14 @@ func said(it drain.Item, p drain.Policy, brief bool) string {
 	if brief {
 		text = Brief(it.Reason)
 	}
+	if doing, ok := leverDoing(it, brief); ok {
+		text = doing
+	}
 	if it.Reason.Code == drain.WaitNotice && !p.Receivers {
 		text = NoReceiver
+	}
+	if text == "" && it.Move.Underway() {
+		text = Underway(it.Move.Next(), it.Target, it.Move.Says)
 	}
 	if text == "" {
 		text = Step(it.Step)

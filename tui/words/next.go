@@ -166,6 +166,19 @@ func move(it drain.Item, p drain.Policy) Due {
 	return Due{From: it.FirstAct, At: it.FirstAct.Add(it.Budget.Move), What: "late"}
 }
 
+// Blocked says whether nothing will end a workload's wait by itself, as far as is
+// known: no time is set for it, no move of it is under way.
+func Blocked(it drain.Item, s drain.State, p drain.Policy, now time.Time) bool {
+	if !it.Open() || it.Keep || it.Move.Underway() || s.Phase == drain.Planned || s.Phase == drain.Cordoning {
+		return false
+	}
+	switch it.Reason.Code {
+	case "", drain.WaitTurn, drain.WaitMissing, drain.WaitStarting, drain.WaitFlip, drain.WaitLever, drain.WaitRunning, drain.WaitUnready, drain.WaitBusy, drain.WaitKill:
+		return false // its turn comes, or something is being done
+	}
+	return DueOf(it, s, p, now).IsZero()
+}
+
 // Coming is what happens next in a drain, soonest first: each item's next due,
 // and the outer deadline. What is due but has not happened yet comes first.
 func Coming(s drain.State, p drain.Policy, now time.Time) []Due {

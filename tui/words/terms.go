@@ -156,7 +156,7 @@ func Strategy(c fleet.Class) string {
 func Check(c string) string {
 	switch c {
 	case fleet.CheckReach:
-		return "the host answers, and is the one it was"
+		return "the host answers, and is the same"
 	case fleet.CheckHolds:
 		return "both holds are there"
 	case fleet.CheckProbes:
