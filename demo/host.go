@@ -103,7 +103,12 @@ timeout = "30s"
 name    = "health"
 run     = %s
 timeout = "10s"
-`, manifestDir, h.engine(), workDir, workDir, run("start"), run("health"))
+
+[[command]]
+name    = "unready"
+run     = %s
+timeout = "10s"
+`, manifestDir, h.engine(), workDir, workDir, run("start"), run("health"), run("unready"))
 }
 
 // engine is the version of what runs workloads on the host: one host of the fleet

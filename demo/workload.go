@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -229,29 +228,6 @@ func works(ctx context.Context, o RunOptions) error {
 		return keep(ctx, w)
 	}
 	return count(ctx, w, o.Spec.Log)
-}
-
-// serve answers HTTP on a free port of loopback, which stands in a file.
-func serve(o RunOptions) (stop func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(portFile(o.Root, o.Spec), []byte(l.Addr().String()), 0o600); err != nil {
-		return nil, err
-	}
-	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, o.Spec.ID+"\n") })}
-	go func() { _ = srv.Serve(l) }()
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = srv.Shutdown(ctx)
-		_ = os.Remove(portFile(o.Root, o.Spec))
-	}, nil
-}
-
-func portFile(root string, s Spec) string {
-	return filepath.Join(root, "run", s.Kind+"-"+s.ID+".port")
 }
 
 // LaunchNamed is the command "start" of a demo host: the agent runs it with the

@@ -81,7 +81,7 @@ func workloadCommand() *cobra.Command {
 	var root, token, catalog, until string
 	var o demo.RunOptions
 	c := &cobra.Command{
-		Use: "demo-workload run|start|health", Hidden: true, Args: cobra.MinimumNArgs(1),
+		Use: "demo-workload run|start|health|unready", Hidden: true, Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, id := os.Getenv("EBB_KIND"), os.Getenv("EBB_ID")
 			switch args[0] {
@@ -95,6 +95,8 @@ func workloadCommand() *cobra.Command {
 				ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 				defer cancel()
 				return demo.Healthy(ctx, root, kind, id)
+			case "unready":
+				return demo.Unready(root, kind, id)
 			case "run":
 				o.Root = root
 				if until != "" {
