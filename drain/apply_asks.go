@@ -167,7 +167,7 @@ func (it *Item) asked(e Event, body Body) {
 		it.Keep, it.Escalated = true, ""
 		it.Reason = fleet.Because(WaitKept, "why", a.Reason, "by", who)
 	case AskRetry:
-		it.retried()
+		it.retried(e.At)
 	case AskEscalate:
 		if a.Run.IsZero() || a.Run == it.Run {
 			it.Escalated, it.EscalatedAt, it.Held, it.Keep = who, e.At, false, false
@@ -176,17 +176,17 @@ func (it *Item) asked(e Event, body Body) {
 }
 
 // retried takes a held or failed workload up again. The grace that ran out while
-// it was held counts for nothing, and the replacement of one that failed is
-// placed anew.
-func (it *Item) retried() {
+// it was held counts for nothing, and a replacement that did not come to answer is
+// placed anew once its target shows none any more.
+func (it *Item) retried(at time.Time) {
 	held := it.Held || it.Keep
 	it.Held, it.Keep, it.RetryAt, it.Fails, it.Reason = false, false, time.Time{}, 0, fleet.Reason{}
 	it.Move.Rounds, it.Move.Failed, it.Move.Result = 0, "", ""
 	switch {
 	case held:
 		it.calm()
-	case it.HealthyAt.IsZero():
-		it.StartedAt = time.Time{}
+	case it.HealthyAt.IsZero() && !it.StartedAt.IsZero():
+		it.StartedAt, it.Unsure = time.Time{}, Unsure{At: at}
 	}
 }
 

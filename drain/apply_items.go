@@ -128,7 +128,7 @@ func reincarnate(old Item, f Found, at time.Time, late bool) Item {
 		it.Reason = old.Reason
 	}
 	if old.Open() {
-		it.StartedAt, it.HealthyAt, it.FlippedAt, it.Move = old.StartedAt, old.HealthyAt, old.FlippedAt, old.Move
+		it.StartedAt, it.HealthyAt, it.FlippedAt, it.Unsure, it.Move = old.StartedAt, old.HealthyAt, old.FlippedAt, old.Unsure, old.Move
 		it.Target, it.FirstAct, it.Overdue = old.Target, old.FirstAct, old.Overdue
 		if it.Replaced() && it.ClassBy == "" {
 			it.Class, it.Rule, it.Budget = old.Class, old.Rule, old.Budget
@@ -157,6 +157,8 @@ func applyIntent(s State, e Event, b DriveIntent) (State, error) {
 		return s, illegal("act %s: there is no move", a.ID)
 	case a.moves(it) && it.Move.legal(a, s.Phase) != nil:
 		return s, it.Move.legal(a, s.Phase)
+	case a.Step == StepStart && !it.Unsure.IsZero() && a.Absent.IsZero():
+		return s, illegal("act %s: what became of the start of %s on %s is not known", a.ID, a.Key, it.Target)
 	case a.Signal == "KILL" && !killable(it, a):
 		return s, illegal("act %s: KILL without notice, TERM, grace, TERM or record, or of what nobody named", a.ID)
 	}
@@ -167,6 +169,9 @@ func applyIntent(s State, e Event, b DriveIntent) (State, error) {
 		it.FirstAct = first(it.FirstAct, e.At)
 		if a.Target != "" && a.Target != s.Host {
 			it.Target = a.Target
+		}
+		if a.Step == StepStart {
+			it.Unsure = Unsure{} // its own outcome says
 		}
 		if a.moves(*it) {
 			it.Move = it.Move.begin(a, *it, e.At)
@@ -242,9 +247,13 @@ func (it *Item) succeeded(a Act, at time.Time) {
 	case StepNotice:
 		it.NoticeAt, it.Accepted, it.AcceptedAt = first(it.NoticeAt, at), true, first(it.AcceptedAt, at)
 	case StepStart:
-		it.StartedAt = at
+		it.StartedAt, it.Unsure = at, Unsure{}
 	case StepHealth:
-		it.HealthyAt = at
+		if !it.Unsure.IsZero() && !a.Present {
+			it.Unsure.Answers = "yes"
+			break
+		}
+		it.StartedAt, it.HealthyAt, it.Unsure = first(it.StartedAt, at), at, Unsure{}
 	case StepFlip, StepRepoint:
 		it.FlippedAt = at
 	case StepUnready:
@@ -278,6 +287,10 @@ func (it *Item) failed(act Act, b DriveOutcome, at time.Time) {
 		it.NoticeAt = first(it.NoticeAt, at)
 	case act.Kind == ActSignal && b.Result == Interrupted:
 		it.SignalAt = first(it.SignalAt, at)
+	case act.Step == StepStart && b.unsure():
+		it.Unsure = Unsure{At: at}
+	case act.Step == StepHealth && !it.Unsure.IsZero() && !b.unsure():
+		it.Unsure.Answers = "no"
 	}
 	it.RetryAt = at // the strategy adds its delay
 	it.Fails++

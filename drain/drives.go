@@ -181,6 +181,12 @@ type Act struct {
 	Text   string        `json:"text,omitempty"`   // notice
 	At     time.Time     `json:"at,omitzero"`      // notice: when TERM follows
 
+	// Of a replacement whose start is in doubt. Absent, with a new start, is the
+	// time of the target's reading that shows no such thing; Present, with a health
+	// command, says that the target shows it: if it answers, it has been started.
+	Absent  time.Time `json:"absent,omitzero"`
+	Present bool      `json:"present,omitempty"`
+
 	// Of a lever; flip has one where the lever moves the traffic before the claim
 	// moves.
 	Op    Op          `json:"op,omitempty"`

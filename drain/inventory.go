@@ -240,6 +240,9 @@ func (d *decider) fate(it Item) (Ended, bool) {
 	}
 	if d.now.Before(until) {
 		d.wake(until)
+		if d.replacing(it) {
+			return Ended{}, false // its strategy says why it waits
+		}
 		return waits(fleet.Because(WaitMissing, "until", stamp(until)))
 	}
 	if d.signalling(it.Key) {
@@ -261,7 +264,7 @@ func (d *decider) fate(it Item) (Ended, bool) {
 // replacing reports whether a workload that has vanished is being replaced, so
 // that its replacement should still be looked after.
 func (d *decider) replacing(it Item) bool {
-	return it.Class == fleet.Stateless && !it.StartedAt.IsZero() && it.FlippedAt.IsZero() && d.missingCommand(it.Found) != "health" &&
+	return it.Class == fleet.Stateless && !(it.StartedAt.IsZero() && it.Unsure.IsZero()) && it.FlippedAt.IsZero() && d.missingCommand(it.Found) != "health" &&
 		d.s.Phase == Draining && !it.Held && !it.Keep && !d.excepted(it) && it.Escalated == ""
 }
 

@@ -11,6 +11,9 @@ import (
 // leverAnswered folds how an act of a lever went.
 func (it *Item) leverAnswered(a Act, b DriveOutcome, at time.Time) {
 	lever := it.Move.Lever
+	if a.Step == StepHealth && !it.Unsure.IsZero() && (b.Result == FailedAct || b.Result == Refused || b.Result == WaitAct) {
+		it.Unsure.Answers = "no"
+	}
 	it.Move = it.Move.answered(a, b, at)
 	reason := fleet.Reason{}
 	detail := cmp.Or(b.Detail, b.Progress, string(b.Result))
@@ -35,6 +38,9 @@ func (it *Item) leverAnswered(a Act, b DriveOutcome, at time.Time) {
 		it.RetryAt, it.Fails = at, it.Fails+1
 		reason = fleet.Because(WaitLeverWaits, "lever", lever, "step", string(a.Step), "detail", detail)
 	default:
+		if a.Op == OpDo && a.Step == StepStart && b.Result == NotDone {
+			it.Unsure = Unsure{At: at}
+		}
 		it.RetryAt, it.Fails = at, it.Fails+1
 		reason = fleet.Because(WaitFailed, "step", string(a.tag()), "detail", detail, "code", b.Reason.Code)
 	}

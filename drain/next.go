@@ -18,6 +18,9 @@ type View struct {
 	// SelfClaims says that the plane claims nothing of its own: what the host
 	// recognises is what is claimed.
 	SelfClaims bool
+	// Anew are the targets that were read for this decision, after everything that
+	// the state knows; what the others show may be older.
+	Anew []fleet.HostID
 	// Promised is what other drains are bringing to the targets.
 	Promised map[fleet.HostID][]fleet.Needs
 	// JournalHost is the address of the machine that serves the journal, where

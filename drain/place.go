@@ -279,7 +279,7 @@ func (s State) Promises() map[fleet.HostID][]fleet.Needs {
 	var m map[fleet.HostID][]fleet.Needs
 	for _, k := range sortedKeys(s.Items) {
 		it := s.Items[k]
-		if it.Open() && it.Target != "" && it.FlippedAt.IsZero() && (!it.StartedAt.IsZero() || it.Move.Underway() || starts[k]) {
+		if it.Open() && it.Target != "" && it.FlippedAt.IsZero() && (!it.StartedAt.IsZero() || !it.Unsure.IsZero() || it.Move.Underway() || starts[k]) {
 			if m == nil {
 				m = map[fleet.HostID][]fleet.Needs{}
 			}

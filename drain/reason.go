@@ -12,6 +12,7 @@ const (
 	WaitTurn         = "turn"          // limit, running
 	WaitStarting     = "starting"      // target
 	WaitHealth       = "health"        // target, detail
+	WaitUnsure       = "unsure"        // target, detail or until: whether a replacement was started there is not known
 	WaitFlip         = "flip"          // target
 	WaitNotice       = "notice"        // term
 	WaitNoReceiver   = "no_receiver"   // a notice must be accepted, or a person must escalate by name

@@ -21,10 +21,12 @@ func (d *decider) redeploy(it Item) {
 		d.askLever(it)
 	case what != "" && it.FlippedAt.IsZero():
 		d.because(it, fleet.Because(WaitNoCommand, "what", what))
+	case !it.Unsure.IsZero() && what == "":
+		d.settle(it)
 	case it.StartedAt.IsZero():
-		d.start(it)
+		d.start(it, time.Time{})
 	case it.HealthyAt.IsZero() && what == "":
-		d.health(it)
+		d.health(it, false)
 	case it.FlippedAt.IsZero():
 		if d.delayed(it) {
 			return
@@ -62,7 +64,9 @@ func (d *decider) missingCommand(f Found) string {
 	return ""
 }
 
-func (d *decider) start(it Item) {
+// start places a replacement and has it started. absent is the reading that shows
+// that nothing came of an earlier start, where that was in doubt.
+func (d *decider) start(it Item, absent time.Time) {
 	if d.delayed(it) {
 		return
 	}
@@ -70,26 +74,27 @@ func (d *decider) start(it Item) {
 		d.because(it, fleet.Because(WaitTurn, "limit", strconv.Itoa(d.p.MovesPerHost), "running", strconv.Itoa(d.moving)))
 		return
 	}
-	target, why := d.place(it)
+	target, why := d.placeFor(it)
 	if target == "" {
 		d.because(it, why)
 		return
 	}
 	d.moving++
 	d.promise(target, it)
-	d.act(it, d.levered(it, StepStart, Act{Kind: ActExec, Step: StepStart, Target: target, Exec: it.Start}))
+	d.act(it, d.levered(it, StepStart, Act{Kind: ActExec, Step: StepStart, Target: target, Exec: it.Start, Absent: absent}))
 	d.because(it, fleet.Because(WaitStarting, "target", target.Name()))
 }
 
 // health asks the replacement whether it answers, less often the longer it does
-// not. What it last said stays the reason.
-func (d *decider) health(it Item) {
+// not. What it last said stays the reason. present says that the target shows a
+// replacement of which it is not known who started it.
+func (d *decider) health(it Item, present bool) {
 	every := d.p.HealthEvery * time.Duration(min(max(it.Fails, 1), 5))
 	if ready := it.RetryAt.Add(every); !it.RetryAt.IsZero() && d.now.Before(ready) {
 		d.wake(ready)
 		return
 	}
-	d.act(it, d.levered(it, StepHealth, Act{Kind: ActExec, Step: StepHealth, Target: it.Target, Exec: it.Health}))
+	d.act(it, d.levered(it, StepHealth, Act{Kind: ActExec, Step: StepHealth, Target: it.Target, Exec: it.Health, Present: present}))
 	if it.Reason.Code != WaitFailed || it.Reason.Args["step"] != string(StepHealth) {
 		d.because(it, fleet.Because(WaitHealth, "target", it.Target.Name()))
 	}

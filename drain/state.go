@@ -131,6 +131,7 @@ type Item struct {
 	StartedAt time.Time `json:"started_at,omitzero"`
 	HealthyAt time.Time `json:"healthy_at,omitzero"`
 	FlippedAt time.Time `json:"flipped_at,omitzero"`
+	Unsure    Unsure    `json:"unsure,omitzero"` // of a start on Target
 
 	// The move too: what a lever has done, and what its next step needs.
 	Move Move `json:"move,omitzero"`

@@ -11,7 +11,7 @@ func (d *decider) strategies() {
 	d.inbound = make(map[fleet.HostID][]Found)
 	for _, k := range d.keys {
 		it := d.s.Items[k]
-		if it.Open() && (!it.StartedAt.IsZero() || d.starting(it.Key) || it.Move.Underway()) {
+		if it.Open() && (!it.StartedAt.IsZero() || !it.Unsure.IsZero() || d.starting(it.Key) || it.Move.Underway()) {
 			d.moving++
 			d.promise(it.Target, it)
 		}

@@ -3,6 +3,7 @@ package drain
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -94,9 +95,14 @@ type world struct {
 	answer                                     func(Act) (Result, string)
 	// what levers do
 	sites map[fleet.Key]*site
-	runs  map[string]*leverRun
-	last  map[fleet.Key]*proc // as it was when its snapshot was taken
-	slow  time.Duration       // of acts that a lever says are still running
+	// what was started elsewhere, and what every target's agent shows of it
+	copies map[fleet.HostID]map[fleet.Key]bool
+	mute   map[fleet.HostID]bool // targets that can't be read
+	lost   bool                  // starts that nobody hears of have come to nothing
+	code   string                // of failures
+	runs   map[string]*leverRun
+	last   map[fleet.Key]*proc // as it was when its snapshot was taken
+	slow   time.Duration       // of acts that a lever says are still running
 }
 
 func newWorld(t tb) *world {
@@ -175,8 +181,12 @@ func (w *world) claimOf(k fleet.Key) (fleet.Phase, time.Time, bool) {
 func (w *world) view() View {
 	v := View{Source: fleet.HostView{Host: fleet.Host{ID: source}, Cordon: w.cordon, Stable: !w.unstable}}
 	for _, id := range w.targets {
-		v.Targets = append(v.Targets, fleet.HostView{Host: fleet.Host{ID: id}, Facts: fleet.Read(fleet.Facts{}, "t", w.now, 0)})
+		v.Targets = append(v.Targets, fleet.HostView{Host: fleet.Host{ID: id}, Facts: fleet.Read(w.there(id), "t", w.now, 0)})
+		if w.mute[id] {
+			v.Targets[len(v.Targets)-1].Facts = fleet.ReadFailed[fleet.Facts]("t", w.now, 0, fmt.Errorf("no route"))
+		}
 	}
+	v.Anew = w.s.UnsureOf()
 	at := w.now.Add(-w.behind)
 	f := fleet.Facts{At: at, Machine: w.machine, Boot: w.boot, Holds: w.holds,
 		Netns: fleet.Read([]fleet.Resource{}, "x", at, 0), Loops: fleet.Read([]fleet.Resource{}, "x", at, 0),
@@ -250,6 +260,32 @@ func (w *world) view() View {
 	}
 	v.Issues = slices.Clone(w.issues)
 	return v
+}
+
+// there is what a target shows.
+func (w *world) there(id fleet.HostID) fleet.Facts {
+	var all []fleet.Workload
+	for _, k := range slices.SortedFunc(maps.Keys(w.copies[id]), fleet.Key.Compare) {
+		all = append(all, fleet.Workload{Key: k, Phase: fleet.Running})
+	}
+	return fleet.Facts{At: w.now, Workloads: fleet.Read(all, "t", w.now, 0)}
+}
+
+// started puts a replacement on a target. There must never be one elsewhere.
+func (w *world) started(a Act) {
+	w.t.Helper()
+	for id, there := range w.copies {
+		if there[a.Key] && id != a.Target {
+			w.t.Fatalf("%s is started on %s and runs on %s", a.Key, a.Target, id)
+		}
+	}
+	if w.copies == nil {
+		w.copies = map[fleet.HostID]map[fleet.Key]bool{}
+	}
+	if w.copies[a.Target] == nil {
+		w.copies[a.Target] = map[fleet.Key]bool{}
+	}
+	w.copies[a.Target][a.Key] = true
 }
 
 // append writes an event and folds it; the fold must not change its input.
@@ -349,7 +385,7 @@ func (w *world) advance(to time.Time) {
 			rest = append(rest, r)
 			continue
 		}
-		if err := w.append(w.epoch, DriveOutcome{Act: r.act.ID, Key: r.act.Key, Result: r.result, Detail: r.detail}); err != nil {
+		if err := w.append(w.epoch, DriveOutcome{Act: r.act.ID, Key: r.act.Key, Result: r.result, Detail: r.detail, Reason: fleet.Reason{Code: w.code}}); err != nil {
 			w.t.Fatalf("outcome: %v", err)
 		}
 	}
@@ -406,6 +442,9 @@ func (w *world) do(a Act) {
 	result, detail := w.answer(a)
 	w.inflight = append(w.inflight, running{act: a, at: w.now.Add(w.latency), result: result, detail: detail})
 	w.did = append(w.did, done{a, w.now, result})
+	if a.Kind == ActExec && a.Step == StepStart && (result == Done || (result == Interrupted || result == NotDone) && !w.lost && len(w.did)%2 == 0) {
+		w.started(a) // also where nobody hears of it
+	}
 	if result != Done {
 		return
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"ebb/drain"
@@ -136,11 +137,34 @@ func (d *Driver) pass(ctx context.Context) (wake time.Time, err error) {
 // read, is decided upon as a host that can't be read.
 func (d *Driver) look(ctx context.Context) drain.View {
 	v, err := d.e.View(ctx, d.host, d.s)
+	if err == nil {
+		d.lookAgain(ctx, &v)
+	}
 	if err != nil {
 		return drain.View{Source: fleet.HostView{Host: fleet.Host{ID: d.host}, Problem: err.Error(),
 			Facts: fleet.ReadFailed[fleet.Facts]("look", time.Now(), 0, err)}}
 	}
 	return v
+}
+
+// lookAgain reads anew the targets where something may run of which nobody knows:
+// what an observer has of them may be older than that.
+func (d *Driver) lookAgain(ctx context.Context, v *drain.View) {
+	for _, id := range d.s.UnsureOf() {
+		i := slices.IndexFunc(v.Targets, func(t fleet.HostView) bool { return t.Host.ID == id })
+		if i < 0 {
+			continue // it is no longer listed
+		}
+		lctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		t, err := d.e.cfg.Look.Look(lctx, id)
+		cancel()
+		if err != nil {
+			t = v.Targets[i]
+			t.Facts = fleet.ReadFailed[fleet.Facts]("look", time.Now(), 0, err)
+		}
+		v.Targets = slices.Clone(v.Targets)
+		v.Targets[i], v.Anew = t, append(v.Anew, id)
+	}
 }
 
 // uphold keeps the hold and the plane's flag as the drain wants them.

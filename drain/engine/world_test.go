@@ -161,6 +161,9 @@ type box struct {
 	probe    string // error of the directory probe
 	replicas map[fleet.Key]int
 	refuse   []fleet.Issue // against a proof or a seal
+	// dies says how the agent dies in the middle of an act: before it has taken
+	// effect, after it, or "" for not at all.
+	dies func(drain.Act) string
 }
 
 type proc struct {
@@ -235,6 +238,11 @@ func (b *box) facts() fleet.Facts {
 		works = append(works, fleet.Workload{Key: k, Rule: "test", Phase: fleet.Running, Run: p.run, Runs: []fleet.Run{p.run}, Class: p.class,
 			Owner: p.owner, Expires: p.expires, Started: p.started, Start: "start", Health: "health"})
 	}
+	for k, n := range b.replicas {
+		if n > 0 {
+			works = append(works, fleet.Workload{Key: k, Rule: "test", Phase: fleet.Running})
+		}
+	}
 	f.Processes = fleet.Read(procs, "test", now, 0)
 	f.Workloads = fleet.Read(works, "test", now, 0)
 	f.Netns = fleet.Read([]fleet.Resource(nil), "test", now, 0)
@@ -268,7 +276,15 @@ func (b *box) act(j drain.Job) (drain.Answer, error) {
 	b.ran[j.Act.ID]++
 	b.ranIn = append(b.ranIn, j.Epoch)
 	answer := drain.Answer{Result: drain.Done}
+	death := ""
+	if b.dies != nil {
+		death = b.dies(j.Act)
+	}
+	if death != "" {
+		answer = drain.Answer{Result: drain.Interrupted, Detail: "the agent died"}
+	}
 	switch {
+	case death == "before":
 	case j.Act.Signal != "":
 		p := b.procs[j.Act.Key]
 		if p == nil || !slices.Contains(j.Act.Runs, p.run) {

@@ -63,6 +63,9 @@ func waitsForItself(r fleet.Reason) (string, bool) {
 		return join(" on ", "starting its replacement", nameOf(a("target"))), true
 	case drain.WaitHealth:
 		return join(": ", join(" on ", "waiting until healthy", nameOf(a("target"))), Text(a("detail"))), true
+	case drain.WaitUnsure:
+		text := join(" on ", "nobody knows yet whether its replacement was started", nameOf(a("target")))
+		return join("; decided at ", join(": ", text, Text(a("detail"))), When(a("until"))), true
 	case drain.WaitFlip:
 		return join(" to ", "moving its claim", nameOf(a("target"))), true
 	case drain.WaitNotice:
@@ -215,6 +218,8 @@ func Brief(r fleet.Reason) string {
 		return join(" on ", "starting", nameOf(a("target")))
 	case drain.WaitHealth:
 		return join(" on ", "healthy?", nameOf(a("target")))
+	case drain.WaitUnsure:
+		return join(" on ", "started?", nameOf(a("target")))
 	case drain.WaitFlip:
 		return join(" to ", "flip", nameOf(a("target")))
 	case drain.WaitNotice:
