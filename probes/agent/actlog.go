@@ -23,10 +23,12 @@ const keepActs = 2048
 // actLine is one line of acts.log; exactly one field is set.
 //
 //	{"begun":{"id":"01J…","kind":"signal",…}}
+//	{"ran":{"id":"01J…","run":"BOOT:4117:88123"}}
 //	{"sent":{"run":"BOOT:4117:88123","signal":"TERM","boot":"…","at":813000000000}}
 //	{"finished":{"id":"01J…","state":"finished","ok":true}}
 type actLine struct {
 	Begun    *begun         `json:"begun,omitempty"`
+	Ran      *ran           `json:"ran,omitempty"`
 	Sent     *sent          `json:"sent,omitempty"`
 	Finished *wire.ActReply `json:"finished,omitempty"`
 }
@@ -34,6 +36,13 @@ type actLine struct {
 type begun struct {
 	Request wire.ActRequest `json:"request"`
 	At      time.Time       `json:"at"`
+}
+
+// ran is the process of an act's command. A command outlives the agent that has
+// started it, and until it has ended nobody can say what becomes of the act.
+type ran struct {
+	ID  string    `json:"id"`
+	Run fleet.Run `json:"run"`
 }
 
 // sent is a TERM that this agent has sent: when, on CLOCK_BOOTTIME of which
@@ -50,6 +59,7 @@ type sent struct {
 type act struct {
 	req   wire.ActRequest
 	reply wire.ActReply
+	run   fleet.Run // of its command
 	done  chan struct{}
 }
 
@@ -64,8 +74,9 @@ type acts struct {
 }
 
 // openActs reads the log. An act that began and did not finish is interrupted:
-// what it did is for its driver to observe.
-func openActs(dir, boot string, log *slog.Logger) *acts {
+// what it did is for its driver to observe. One whose command is still there goes
+// on, and is followed to its end.
+func openActs(dir, boot string, alive func(fleet.Run) bool, log *slog.Logger) *acts {
 	a := &acts{path: filepath.Join(dir, "acts.log"), byID: map[string]*act{}, terms: map[fleet.Run][]sent{}}
 	raw, err := os.ReadFile(a.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +91,7 @@ func openActs(dir, boot string, log *slog.Logger) *acts {
 		}
 	}
 	for _, id := range a.order {
-		if act := a.byID[id]; act.reply.State == wire.ActBegun {
+		if act := a.byID[id]; act.reply.State == wire.ActBegun && !(act.run.Boot == boot && alive(act.run)) {
 			act.reply.State = wire.ActInterrupted
 			close(act.done)
 		}
@@ -99,6 +110,10 @@ func (a *acts) replay(line actLine, boot string) {
 			req: r, done: make(chan struct{}),
 			reply: wire.ActReply{ID: r.ID, State: wire.ActBegun, Begun: line.Begun.At},
 		})
+	case line.Ran != nil:
+		if act := a.byID[line.Ran.ID]; act != nil {
+			act.run = line.Ran.Run
+		}
 	case line.Sent != nil && line.Sent.Boot == boot:
 		a.terms[line.Sent.Run] = append(a.terms[line.Sent.Run], *line.Sent)
 	case line.Finished != nil:
@@ -167,6 +182,11 @@ func (a *acts) compact() error {
 		act := a.byID[id]
 		if err := write(actLine{Begun: &begun{act.req, act.reply.Begun}}); err != nil {
 			return err
+		}
+		if !act.run.IsZero() && act.reply.State == wire.ActBegun {
+			if err := write(actLine{Ran: &ran{id, act.run}}); err != nil {
+				return err
+			}
 		}
 		if act.reply.State == wire.ActFinished {
 			if err := write(actLine{Finished: &act.reply}); err != nil {

@@ -90,7 +90,9 @@ func (a *Agent) perform(c Caller, n note, act *act) {
 	}
 	reply.OK = err == nil
 	if err != nil {
-		reply.Reason = reasonOf(err)
+		if reply.Reason.IsZero() {
+			reply.Reason = reasonOf(err)
+		}
 		if reply.Detail == "" {
 			reply.Detail = err.Error()
 		}

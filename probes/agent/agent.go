@@ -113,7 +113,7 @@ func (a *Agent) open() error {
 		log.Error("tickets can't be read", "error", err)
 		a.tickets[unreadable] = fleet.Ticket{ID: unreadable, Who: "tickets can't be read: " + err.Error(), At: a.started}
 	}
-	a.acts = openActs(dir, a.cfg.Boot, log)
+	a.acts = openActs(dir, a.cfg.Boot, a.alive, log)
 	return nil
 }
 
@@ -168,6 +168,7 @@ func (a *Agent) Run(ctx context.Context, listeners []Listener) error {
 	defer a.work.Wait()
 	defer a.end()
 	a.work.Go(func() { a.scanLoop(a.life) })
+	a.outlived()
 	srv := a.server()
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ebb/fleet"
 	"ebb/fleet/config"
 	"ebb/probes/wire"
 )
@@ -68,12 +69,7 @@ func (a *Agent) checkExec(req wire.ActRequest) error {
 // of its own and writes to a file, so that it goes on when the agent ends.
 func (a *Agent) exec(ctx context.Context, req wire.ActRequest, reply *wire.ActReply) error {
 	cmd := a.cfg.Commands[req.Command]
-	timeout := execTimeout
-	for _, t := range []time.Duration{cmd.Timeout, req.Timeout} {
-		if t > 0 {
-			timeout = t // the request's own wins: the console knows the deadline
-		}
-	}
+	timeout := a.timeoutOf(req)
 	if len(cmd.Run) == 0 {
 		return fmt.Errorf("exec %s: no command line", req.Command)
 	}
@@ -111,6 +107,9 @@ func (a *Agent) exec(ctx context.Context, req wire.ActRequest, reply *wire.ActRe
 		Files: []uintptr{null.Fd(), out.Fd(), out.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Credential: who},
 	})
+	if err == nil {
+		a.noteRun(req.ID, pid)
+	}
 	a.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("exec %s: %w", req.Command, err)
@@ -127,6 +126,7 @@ func (a *Agent) exec(ctx context.Context, req wire.ActRequest, reply *wire.ActRe
 	reply.Exit = status.ExitStatus()
 	switch {
 	case late:
+		reply.Reason = fleet.Because(wire.ReasonTimedOut)
 		return fmt.Errorf("exec %s: not done after %v", req.Command, timeout)
 	case status.Signaled():
 		reply.Exit = 128 + int(status.Signal())
@@ -135,6 +135,18 @@ func (a *Agent) exec(ctx context.Context, req wire.ActRequest, reply *wire.ActRe
 		return fmt.Errorf("exec %s: exit status %d", req.Command, reply.Exit)
 	}
 	return nil
+}
+
+// timeoutOf is how long a command may take: the request's own limit wins, since
+// the console knows the deadline.
+func (a *Agent) timeoutOf(req wire.ActRequest) time.Duration {
+	timeout := execTimeout
+	for _, t := range []time.Duration{a.cfg.Commands[req.Command].Timeout, req.Timeout} {
+		if t > 0 {
+			timeout = t
+		}
+	}
+	return timeout
 }
 
 // scoped puts a command into a systemd scope of its own, where there is systemd.

@@ -112,6 +112,9 @@ func TestALateCommandGetsTermAndThenKill(t *testing.T) {
 	begun := time.Now()
 	reply, err = r.act(req)
 	ok(t, err)
+	if reply.Reason.Code != wire.ReasonTimedOut {
+		t.Errorf("reason %+v", reply.Reason)
+	}
 	if reply.OK || reply.Exit == 0 && !strings.Contains(reply.Detail, "not done") || time.Since(begun) < killAfter {
 		t.Fatalf("%+v after %v", reply, time.Since(begun))
 	}
@@ -126,8 +129,8 @@ func TestOnlyTheEndOfLongOutputIsKept(t *testing.T) {
 	}
 }
 
-// The agent ends in mid-act: what it started goes on, and the act says
-// "interrupted" to whoever asks later.
+// The agent ends in mid-act: what it started goes on, and so does the act. How the
+// command ends nobody can know, so that the act says "interrupted" from then on.
 func TestACommandOutlivesTheAgent(t *testing.T) {
 	dir := t.TempDir()
 	r := targetRig(t, map[string]config.Command{
@@ -137,13 +140,19 @@ func TestACommandOutlivesTheAgent(t *testing.T) {
 	_, err := c.Act(t.Context(), execOf("e1", "long"))
 	ok(t, err)
 	until(t, "the command runs", func() bool { _, err := os.Stat(dir + "/pid"); return err == nil })
-	r.restart()
+	for range 2 {
+		r.restart()
+		c = r.dial(wire.Operate)
+		if reply, err := c.Act(t.Context(), execOf("e1", "long")); err != nil || reply.State != wire.ActBegun {
+			t.Fatalf("while it runs: %+v, %v", reply, err)
+		}
+	}
+	ok(t, os.WriteFile(dir+"/go", nil, 0o600))
 	reply, err := r.act(execOf("e1", "long"))
 	ok(t, err)
 	if reply.State != wire.ActInterrupted || reply.OK {
 		t.Fatalf("%+v", reply)
 	}
-	ok(t, os.WriteFile(dir+"/go", nil, 0o600))
 	until(t, "the command ends by itself", func() bool { _, err := os.Stat(dir + "/done"); return err == nil })
 	r.restart()
 	if reply, err := r.act(execOf("e1", "long")); err != nil || reply.State != wire.ActInterrupted {
@@ -186,9 +195,11 @@ func TestAnActThatCantBeRecordedDoesNotRun(t *testing.T) {
 	}
 }
 
+func nobody(fleet.Run) bool { return false }
+
 func TestCompactionKeepsWhatCounts(t *testing.T) {
 	dir := t.TempDir()
-	a := openActs(dir, testBoot, slog.New(slog.DiscardHandler))
+	a := openActs(dir, testBoot, nobody, slog.New(slog.DiscardHandler))
 	run := fleet.Run{Boot: testBoot, PID: 7, Start: 1}
 	ok(t, a.append(actLine{Begun: &begun{Request: wire.ActRequest{ID: "open"}}}))
 	a.add(&act{req: wire.ActRequest{ID: "open"}, reply: wire.ActReply{ID: "open", State: wire.ActBegun}, done: make(chan struct{})})
@@ -204,7 +215,7 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 	_, err = f.WriteString(`{"finished":{"id":"open","st`) // cut short
 	ok(t, err)
 	ok(t, f.Close())
-	b := openActs(dir, testBoot, slog.New(slog.DiscardHandler))
+	b := openActs(dir, testBoot, nobody, slog.New(slog.DiscardHandler))
 	defer b.close()
 	if s := b.byID["open"].reply.State; s != wire.ActInterrupted {
 		t.Fatalf("an act in progress became %q", s)

@@ -50,7 +50,7 @@ func FuzzActLog(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, "acts.log"), []byte(log), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a := openActs(dir, testBoot, slog.New(slog.DiscardHandler))
+		a := openActs(dir, testBoot, nobody, slog.New(slog.DiscardHandler))
 		defer a.close()
 		for id, act := range a.byID {
 			if act.reply.State == wire.ActBegun {

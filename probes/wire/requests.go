@@ -67,6 +67,7 @@ const (
 	CodeBadProof     = "bad_proof"     // signature, host, boot or age do not fit
 	CodeScoped       = "scoped"        // a scoped agent refuses real terminators
 	CodeOtherMachine = "other_machine" //
+	ReasonTimedOut   = "timed_out"     // of an act: its command was ended because it took too long
 )
 
 // Change is one line of a watch: either everything, or what differs from the

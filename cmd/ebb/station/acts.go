@@ -51,6 +51,9 @@ func answerOf(r wire.ActReply) drain.Answer {
 		a.Result = drain.Refused
 	case !r.OK:
 		a.Result = drain.FailedAct
+		if r.Reason.Code == wire.ReasonTimedOut {
+			a.Reason.Code = drain.TimedOut
+		}
 		if r.Exit != 0 {
 			a.Detail = fmt.Sprintf("exit status %d: %s", r.Exit, r.Output)
 		}
