@@ -18,7 +18,13 @@ import (
 // play runs a test in virtual time.
 func play(t *testing.T, fn func(*testing.T, *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { fn(t, newWorld(t)) })
+	synctest.Test(t, func(t *testing.T) { fn(t, newWorld(t, false)) })
+}
+
+// playOnFile is play on a real journal, in a file.
+func playOnFile(t *testing.T, fn func(*testing.T, *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { fn(t, newWorld(t, true)) })
 }
 
 // start asks for a drain as the command line does.
@@ -168,7 +174,7 @@ func (w *world) held() {
 }
 
 func TestDriveToEmpty(t *testing.T) {
-	play(t, func(t *testing.T, w *world) {
+	playOnFile(t, func(t *testing.T, w *world) {
 		w.add("job", fleet.Ephemeral, expiresIn(3*time.Minute))
 		w.add("web", fleet.Stateless)
 		w.add("old", fleet.Stuck, stubborn)

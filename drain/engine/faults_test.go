@@ -21,7 +21,7 @@ func TestJournalAway(t *testing.T) {
 		turns int
 	}{{3 * time.Second, 1}, {30 * time.Second, 2}, {20 * time.Minute, 2}} {
 		t.Run(c.away.String(), func(t *testing.T) {
-			play(t, func(t *testing.T, w *world) {
+			playOnFile(t, func(t *testing.T, w *world) {
 				w.add("old", fleet.Stuck, stubborn)
 				e := w.engine(ann)
 				id := start(t, e, 3*time.Hour)
@@ -61,7 +61,7 @@ func TestJournalAway(t *testing.T) {
 
 // While the journal was away for us, another driver took the drain.
 func TestLeaseTakenMeanwhile(t *testing.T) {
-	play(t, func(t *testing.T, w *world) {
+	playOnFile(t, func(t *testing.T, w *world) {
 		w.add("old", fleet.Stuck, stubborn)
 		e := w.engine(ann)
 		start(t, e, time.Hour)

@@ -13,7 +13,6 @@ import (
 
 	"ebb/drain"
 	"ebb/drain/engine"
-	"ebb/drain/journal"
 	"ebb/fleet"
 	"ebb/fleet/proof"
 	"ebb/fleet/reconcile"
@@ -21,7 +20,7 @@ import (
 
 // faulty is the journal with the world's faults on its way.
 type faulty struct {
-	*journal.Journal
+	engine.Journal
 	w *world
 }
 

@@ -77,7 +77,7 @@ func TestHistories(t *testing.T) {
 }
 
 func (h history) run(t *testing.T) string {
-	w := newWorld(t)
+	w := newWorld(t, false)
 	for i, p := range h.procs {
 		id := fmt.Sprintf("%s%d", p, i)
 		switch p {
