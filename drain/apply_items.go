@@ -170,6 +170,9 @@ func applyIntent(s State, e Event, b DriveIntent) (State, error) {
 		if a.Target != "" && a.Target != s.Host {
 			it.Target = a.Target
 		}
+		if a.Places() {
+			it.Placed = e.Seq
+		}
 		if a.Step == StepStart {
 			it.Unsure = Unsure{} // its own outcome says
 		}
@@ -208,6 +211,10 @@ func applyOutcome(s State, e Event, b DriveOutcome) (State, error) {
 	}
 	return change(s, act.Key, func(it *Item) {
 		if !it.meant(act) {
+			return
+		}
+		if b.Result == Withdrawn {
+			it.withdrawn(act, b, e.At)
 			return
 		}
 		if act.Op != "" {

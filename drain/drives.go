@@ -251,4 +251,7 @@ const (
 	NotDone     Result = "not_done" // it never reached the place where it runs
 	RunningAct  Result = "running"  // a lever goes on with it: ask again
 	WaitAct     Result = "wait"     // a lever can't begin yet, and says why
+	// Withdrawn is an act that its engine did not begin after all: of two drains
+	// that chose the last room of a target at once, the later one stands back.
+	Withdrawn Result = "withdrawn"
 )

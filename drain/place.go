@@ -267,19 +267,16 @@ func (d *decider) promise(target fleet.HostID, it Item) {
 }
 
 // Promises is what a drain is bringing to other hosts, for those that place at
-// the same time.
-func (s State) Promises() map[fleet.HostID][]fleet.Needs {
-	if s.Over() {
-		return nil
-	}
-	starts := map[fleet.Key]bool{} // from the intent on, not only once it has started
-	for _, a := range s.Open {
-		starts[a.Key] = starts[a.Key] || a.Step == StepStart
-	}
+// the same time: from the intent on that chose the target. With a number, it is
+// only what was chosen before that event of the journal.
+func (s State) Promises(before uint64) map[fleet.HostID][]fleet.Needs {
 	var m map[fleet.HostID][]fleet.Needs
 	for _, k := range sortedKeys(s.Items) {
 		it := s.Items[k]
-		if it.Open() && it.Target != "" && it.FlippedAt.IsZero() && (!it.StartedAt.IsZero() || !it.Unsure.IsZero() || it.Move.Underway() || starts[k]) {
+		if before > 0 && it.Placed >= before || s.Over() && !it.Move.Underway() {
+			continue
+		}
+		if it.FlippedAt.IsZero() && s.coming(it) {
 			if m == nil {
 				m = map[fleet.HostID][]fleet.Needs{}
 			}

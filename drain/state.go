@@ -126,6 +126,7 @@ type Item struct {
 	FoundAt  time.Time     `json:"found_at,omitzero"`
 	FirstAct time.Time     `json:"first_act,omitzero"` // the move budget runs from here
 	Target   fleet.HostID  `json:"target,omitempty"`
+	Placed   uint64        `json:"placed,omitempty"` // the journal's number of the intent that chose the target
 
 	// The replacement belongs to the workload: these survive a restart of it.
 	StartedAt time.Time `json:"started_at,omitzero"`

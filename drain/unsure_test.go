@@ -30,7 +30,7 @@ func TestInterruptedStartIsAdopted(t *testing.T) {
 				w.started(a)
 				return result, "the agent died"
 			}
-			if a.Step == StepHealth && (w.s.Items[wk("web")].Unsure.IsZero() || w.s.Promises()["prod/t1"] == nil) {
+			if a.Step == StepHealth && (w.s.Items[wk("web")].Unsure.IsZero() || w.s.Promises(0)["prod/t1"] == nil) {
 				t.Error("nothing is in doubt, or promised to the target")
 			}
 			return Done, ""

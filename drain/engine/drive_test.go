@@ -30,12 +30,17 @@ func playOnFile(t *testing.T, fn func(*testing.T, *world)) {
 // start asks for a drain as the command line does.
 func start(t *testing.T, e *engine.Engine, deadline time.Duration) string {
 	t.Helper()
+	return startOn(t, e, source, deadline)
+}
+
+func startOn(t *testing.T, e *engine.Engine, host fleet.HostID, deadline time.Duration) string {
+	t.Helper()
 	r := engine.Request{Deadline: deadline, Reason: "kernel"}
-	plan, err := e.Plan(t.Context(), source, r)
+	plan, err := e.Plan(t.Context(), host, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, _, err := e.Start(t.Context(), source, r, plan)
+	id, _, err := e.Start(t.Context(), host, r, plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +65,15 @@ type driving struct {
 }
 
 func beside(t *testing.T, e *engine.Engine, sink func(drain.Event)) *driving {
+	return besideOn(t, e, source, sink)
+}
+
+func besideOn(t *testing.T, e *engine.Engine, host fleet.HostID, sink func(drain.Event)) *driving {
 	ctx, stop := context.WithCancel(t.Context())
 	d := &driving{done: make(chan struct{}), stop: stop}
 	go func() {
 		defer close(d.done)
-		d.s, d.err = e.Drive(ctx, source, sink)
+		d.s, d.err = e.Drive(ctx, host, sink)
 	}()
 	t.Cleanup(func() { stop(); <-d.done })
 	return d

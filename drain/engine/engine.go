@@ -49,6 +49,10 @@ type Config struct {
 	// Promised says what drains of other hosts are bringing where; nil where nobody
 	// can say. With an error nothing is placed.
 	Promised func(ctx context.Context, except fleet.HostID) (map[fleet.HostID][]fleet.Needs, error)
+	// PromisedBefore is Promised as the journal says at this moment, and of it only
+	// what was chosen before an event: of two processes that place at the same time
+	// the later one stands back. It may be nil.
+	PromisedBefore func(ctx context.Context, except fleet.HostID, seq uint64) (map[fleet.HostID][]fleet.Needs, error)
 	// NewID makes the ids of events, drains and proofs; nil makes random UUIDs.
 	NewID func() string
 	// JournalHost is where the journal is served, where that is another machine: a

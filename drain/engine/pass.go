@@ -130,7 +130,7 @@ func (d *Driver) pass(ctx context.Context) (wake time.Time, err error) {
 	if ctx.Err() != nil {
 		return time.Time{}, ctx.Err()
 	}
-	return decision.Wake, d.tolerate(ctx, d.carryOut(ctx, decision))
+	return decision.Wake, d.tolerate(ctx, d.carryOut(ctx, v, decision))
 }
 
 // look reads the host. One that is no longer listed, or whose plane was never
@@ -186,7 +186,7 @@ func (d *Driver) uphold(ctx context.Context, v drain.View) error {
 // carryOut writes the decision's events, and for each act its intent before it
 // begins. A stream that has moved on since the decision makes it void: the next
 // pass decides anew.
-func (d *Driver) carryOut(ctx context.Context, decision drain.Decision) error {
+func (d *Driver) carryOut(ctx context.Context, v drain.View, decision drain.Decision) error {
 	num := d.s.Num
 	if len(decision.Events) > 0 {
 		if err := d.write(ctx, &num, decision.Events...); err != nil {
@@ -204,9 +204,27 @@ func (d *Driver) carryOut(ctx context.Context, decision drain.Decision) error {
 		if _, legal := d.s.Open[a.ID]; !legal {
 			return nil
 		}
+		if why := d.crowded(ctx, v, a); !why.IsZero() {
+			d.mine[a.ID] = true
+			d.told = append(d.told, answered{act: a, answer: drain.Answer{Result: drain.Withdrawn, Reason: why}})
+			return d.flush(ctx)
+		}
 		d.begin(ctx, a)
 	}
 	return nil
+}
+
+// crowded says why an act that has just been written down stands back: another
+// drain chose the room of its target before it.
+func (d *Driver) crowded(ctx context.Context, v drain.View, a drain.Act) fleet.Reason {
+	if d.e.cfg.PromisedBefore == nil || !a.Places() {
+		return fleet.Reason{}
+	}
+	p, err := d.e.cfg.PromisedBefore(ctx, d.host, d.s.Items[a.Key].Placed)
+	if err != nil {
+		return fleet.Because(drain.WaitNoTarget, "why", "it is not known what other drains bring to "+a.Target.Name()+": "+err.Error())
+	}
+	return drain.Crowded(d.s, v, p, a)
 }
 
 // tolerate passes over what the next round makes good: a decision that came too

@@ -34,7 +34,7 @@ func (l *ledger) enter(host fleet.HostID, s drain.State) {
 		l.states, l.brings = map[fleet.HostID]drain.State{}, map[fleet.HostID]map[fleet.HostID][]fleet.Needs{}
 	}
 	l.states[host] = s
-	if p := s.Promises(); len(p) > 0 {
+	if p := s.Promises(0); len(p) > 0 {
 		l.brings[host] = p
 	} else {
 		delete(l.brings, host)
@@ -91,7 +91,7 @@ func (e *Engine) Promises(except fleet.HostID) map[fleet.HostID][]fleet.Needs {
 // places reports whether a decision promises room on another host.
 func places(d drain.Decision) bool {
 	for _, a := range d.Acts {
-		if a.Target != "" && (a.Step == drain.StepStart || len(a.Steps) > 0) {
+		if a.Places() {
 			return true
 		}
 	}

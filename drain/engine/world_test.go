@@ -171,6 +171,7 @@ type box struct {
 	off      bool
 	probe    string // error of the directory probe
 	replicas map[fleet.Key]int
+	slots    int           // how much it takes; 0 says nothing
 	refuse   []fleet.Issue // against a proof or a seal
 	// dies says how the agent dies in the middle of an act: before it has taken
 	// effect, after it, or "" for not at all.
@@ -201,7 +202,11 @@ func vm(id string) fleet.Key { return fleet.Key{Kind: "vm", ID: id} }
 
 // add starts a workload that the plane claims.
 func (w *world) add(id string, class fleet.Class, change ...func(*proc)) {
-	b := w.boxes[source]
+	w.addOn(source, id, class, change...)
+}
+
+func (w *world) addOn(host fleet.HostID, id string, class fleet.Class, change ...func(*proc)) {
+	b := w.boxes[host]
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := len(b.procs) + 100
@@ -212,7 +217,7 @@ func (w *world) add(id string, class fleet.Class, change ...func(*proc)) {
 	b.procs[vm(id)] = p
 	w.plane.mu.Lock()
 	defer w.plane.mu.Unlock()
-	w.plane.claims[vm(id)] = fleet.Claim{Key: vm(id), Host: source, Phase: fleet.Running, Class: class, Owner: p.owner, Expires: p.expires}
+	w.plane.claims[vm(id)] = fleet.Claim{Key: vm(id), Host: host, Phase: fleet.Running, Class: class, Owner: p.owner, Expires: p.expires}
 }
 
 func stubborn(p *proc) { p.stubborn = true }
@@ -233,7 +238,7 @@ func (b *box) reap() {
 func (b *box) leave(k fleet.Key) {
 	delete(b.procs, k)
 	b.gen++
-	b.w.plane.gone(k)
+	b.w.plane.gone(b.id, k)
 }
 
 func (b *box) facts() fleet.Facts {
@@ -241,7 +246,7 @@ func (b *box) facts() fleet.Facts {
 	defer b.mu.Unlock()
 	b.reap()
 	now := time.Now()
-	f := fleet.Facts{Generation: b.gen, At: now, Machine: b.machine, Boot: b.boot, Holds: b.holds, Sealed: b.sealed, Accepted: slices.Clone(b.accepted)}
+	f := fleet.Facts{Offer: fleet.Offer{Slots: b.slots}, Generation: b.gen, At: now, Machine: b.machine, Boot: b.boot, Holds: b.holds, Sealed: b.sealed, Accepted: slices.Clone(b.accepted)}
 	var procs []fleet.Process
 	var works []fleet.Workload
 	for k, p := range b.procs {
@@ -321,12 +326,12 @@ type plane struct {
 	lifts  int
 }
 
-func (p *plane) gone(k fleet.Key) {
+func (p *plane) gone(host fleet.HostID, k fleet.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.claims[k]
 	c.Phase, c.Changed = fleet.Gone, time.Now()
-	if c.Host == source {
+	if c.Host == host {
 		p.claims[k] = c
 	}
 }

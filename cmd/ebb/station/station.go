@@ -220,7 +220,7 @@ func (s *Station) assemble() {
 		Plane:   func(h fleet.HostID) (engine.Cordoner, error) { return s.plane(h) },
 		Look:    s.Observer, Agents: s.agents, Levers: s.levers(), Policy: s.Policy, Actor: s.Actor, Holder: s.Holder, Trust: s.Trust, Signer: s.signer,
 		Window:   func(h fleet.HostID) time.Duration { return windows[h.Plane()] },
-		Promised: s.promised(), JournalHost: journalHost(s.Config.Journal.URL),
+		Promised: s.promised(), PromisedBefore: s.promisedBefore(), JournalHost: journalHost(s.Config.Journal.URL),
 		Retry: scaled(time.Minute, s.Config.Speed, 10*time.Second),
 		Pass:  scaled(5*time.Second, s.Config.Speed, 250*time.Millisecond), Log: s.log, Spool: s.spool.keep,
 	})
