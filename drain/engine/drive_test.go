@@ -18,13 +18,13 @@ import (
 // play runs a test in virtual time.
 func play(t *testing.T, fn func(*testing.T, *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { fn(t, newWorld(t, false)) })
+	synctest.Test(t, func(t *testing.T) { fn(t, newWorld(t)) })
 }
 
 // playOnFile is play on a real journal, in a file.
 func playOnFile(t *testing.T, fn func(*testing.T, *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { fn(t, newWorld(t, true)) })
+	synctest.Test(t, func(t *testing.T) { fn(t, newWorldOn(t, true)) })
 }
 
 // start asks for a drain as the command line does.

@@ -151,20 +151,24 @@ func (d *Driver) look(ctx context.Context) drain.View {
 // what an observer has of them may be older than that.
 func (d *Driver) lookAgain(ctx context.Context, v *drain.View) {
 	for _, id := range d.s.UnsureOf() {
-		i := slices.IndexFunc(v.Targets, func(t fleet.HostView) bool { return t.Host.ID == id })
-		if i < 0 {
-			continue // it is no longer listed
-		}
-		lctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		t, err := d.e.cfg.Look.Look(lctx, id)
-		cancel()
-		if err != nil {
-			t = v.Targets[i]
-			t.Facts = fleet.ReadFailed[fleet.Facts]("look", time.Now(), 0, err)
-		}
-		v.Targets = slices.Clone(v.Targets)
-		v.Targets[i], v.Anew = t, append(v.Anew, id)
+		d.lookAt(ctx, v, id)
 	}
+}
+
+func (d *Driver) lookAt(ctx context.Context, v *drain.View, id fleet.HostID) {
+	i := slices.IndexFunc(v.Targets, func(t fleet.HostView) bool { return t.Host.ID == id })
+	if i < 0 {
+		return // it is no longer listed
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	t, err := d.e.cfg.Look.Look(ctx, id)
+	if err != nil {
+		t = v.Targets[i]
+		t.Facts = fleet.ReadFailed[fleet.Facts]("look", time.Now(), 0, err)
+	}
+	v.Targets = slices.Clone(v.Targets)
+	v.Targets[i], v.Anew = t, append(v.Anew, id)
 }
 
 // uphold keeps the hold and the plane's flag as the drain wants them.
@@ -224,6 +228,7 @@ func (d *Driver) crowded(ctx context.Context, v drain.View, a drain.Act) fleet.R
 	if err != nil {
 		return fleet.Because(drain.WaitNoTarget, "why", "it is not known what other drains bring to "+a.Target.Name()+": "+err.Error())
 	}
+	d.lookAt(ctx, &v, a.Target) // after that: what was promised until then may have arrived since v was read
 	return drain.Crowded(d.s, v, p, a)
 }
 

@@ -77,7 +77,7 @@ func TestHistories(t *testing.T) {
 }
 
 func (h history) run(t *testing.T) string {
-	w := newWorld(t, false)
+	w := newWorld(t)
 	for i, p := range h.procs {
 		id := fmt.Sprintf("%s%d", p, i)
 		switch p {

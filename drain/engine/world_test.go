@@ -54,7 +54,10 @@ type world struct {
 	skew   time.Duration     // of the journal's clock
 }
 
-func newWorld(t *testing.T, file bool) *world {
+func newWorld(t *testing.T) *world { return newWorldOn(t, false) }
+
+// newWorldOn makes a world whose journal is in memory, or a real one in a file.
+func newWorldOn(t *testing.T, file bool) *world {
 	w := &world{t: t, boxes: map[fleet.HostID]*box{}, away: map[string]time.Time{}, broken: map[int]string{}}
 	w.plane = &plane{w: w, flags: map[fleet.HostID]fleet.Flag{}, claims: map[fleet.Key]fleet.Claim{}}
 	for _, id := range []fleet.HostID{source, target} {
