@@ -29,7 +29,7 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	}
 	if k.String() == "ctrl+z" {
-		return tea.Suspend
+		return m.suspend()
 	}
 	if m.over != nil {
 		m.unsent(now)
@@ -46,6 +46,24 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		return cmd
 	}
 	return m.panes.all[m.cur].update(k)
+}
+
+// wheel moves the cursor, or what lies on top, by three lines. It is no key: it
+// answers nothing.
+func (m *Model) wheel(w tea.MouseWheelMsg) tea.Cmd {
+	k := tea.KeyPressMsg{Code: tea.KeyDown}
+	switch w.Button {
+	case tea.MouseWheelUp:
+		k.Code = tea.KeyUp
+	case tea.MouseWheelDown:
+	default:
+		return nil
+	}
+	var cmds []tea.Cmd
+	for range 3 {
+		cmds = append(cmds, m.key(k))
+	}
+	return tea.Batch(cmds...)
 }
 
 func (m *Model) globalKey(k tea.KeyPressMsg) (tea.Cmd, bool) {
@@ -66,6 +84,8 @@ func (m *Model) globalKey(k tea.KeyPressMsg) (tea.Cmd, bool) {
 	case key.Matches(k, g.Filter):
 		m.line = m.filterLine()
 		return nil, true
+	case key.Matches(k, g.Copy):
+		return m.copy(), true
 	case key.Matches(k, g.Back):
 		return m.back(), true
 	}

@@ -195,8 +195,12 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 		m.guard.Reports(msg.SupportsEventTypes())
 	case tea.BackgroundColorMsg:
 		m.retheme(msg.IsDark())
+	case tea.ResumeMsg:
+		return m.resumed()
 	case tea.KeyPressMsg:
 		return m.key(msg)
+	case tea.MouseWheelMsg:
+		return m.wheel(msg)
 	case tea.PasteMsg:
 		m.paste(msg)
 	case feed.Open:

@@ -33,6 +33,8 @@ type Options struct {
 	Sync  Sync // whether the terminal shows larger changes at once
 	Mouse bool // take clicks and the wheel
 
+	shell func() bool // whether ctrl-z has somewhere to go; default: hasShell
+
 	Input  io.Reader           // default: the terminal
 	Output io.Writer           // default: os.Stdout
 	Extra  []tea.ProgramOption // for tests
@@ -47,6 +49,9 @@ func (o Options) defaults() Options {
 	}
 	if o.Local == nil {
 		o.Local = time.Local
+	}
+	if o.shell == nil {
+		o.shell = hasShell
 	}
 	if o.Output == nil {
 		o.Output = os.Stdout

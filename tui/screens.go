@@ -42,6 +42,7 @@ type screen interface {
 	Counting() bool
 	marks() int
 	clearMarks()
+	model() any
 	line() []key.Binding
 	hint() string
 }
@@ -73,6 +74,8 @@ func (p *pane[M]) View(width, height int) string { return p.m.View(width, height
 func (p *pane[M]) Host() fleet.HostID            { return p.m.Host() }
 func (p *pane[M]) Focus() []fleet.HostID         { return p.m.Focus() }
 func (p *pane[M]) Counting() bool                { return p.m.Counting() }
+
+func (p *pane[M]) model() any { return p.m }
 
 func (p *pane[M]) marks() int {
 	if m, ok := any(p.m).(marked); ok {

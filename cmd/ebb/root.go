@@ -33,6 +33,7 @@ type app struct {
 	readOnly bool
 	ascii    bool
 	theme    string
+	screen   screenFlags
 	logFile  string
 	filter   widget.Filter // of the log
 }
@@ -54,9 +55,7 @@ host itself confirms). Without a command, ebb opens the console.`,
 	}
 	root.PersistentFlags().StringVar(&a.config, "config", "", "fleet.toml (default $EBB_CONFIG, then the user's, then /etc/ebb/fleet.toml)")
 	root.PersistentFlags().StringVar(&a.logFile, "log-file", "", "write a log of what ebb itself does to this file")
-	root.Flags().BoolVar(&a.readOnly, "read-only", false, "the console refuses every act")
-	root.Flags().BoolVar(&a.ascii, "ascii", false, "draw with ASCII signs only")
-	root.Flags().StringVar(&a.theme, "theme", "", "name or path of a theme")
+	a.screenFlags(root)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{err: err, command: c.CommandPath()} })
 	root.AddCommand(
 		hostsCommand(a), cordonCommand(a), uncordonCommand(a), planCommand(a), drainCommand(a), undrainCommand(a),

@@ -18,7 +18,7 @@ func (m Map) Own(s Scope) []key.Binding {
 	switch s {
 	case Global:
 		g := m.Global
-		return append(slices.Clone(g.Screen[:]), g.Command, g.Filter, g.Help, g.Back, g.Mark, g.Quit,
+		return append(slices.Clone(g.Screen[:]), g.Command, g.Filter, g.Help, g.Back, g.Mark, g.Copy, g.Quit,
 			g.Up, g.Down, g.PageUp, g.PageDown, g.Home, g.End)
 	case Fleet:
 		k := m.Fleet
@@ -79,7 +79,7 @@ func (m Map) Help(s Scope) []Group {
 	g := m.Global
 	groups := []Group{
 		{"move", []key.Binding{g.Up, g.Down, g.PageUp, g.PageDown, g.Home, g.End}},
-		{"everywhere", []key.Binding{g.Filter, g.Command, g.Mark, g.Help, g.Back, g.Quit}},
+		{"everywhere", []key.Binding{g.Filter, g.Command, g.Mark, g.Copy, g.Help, g.Back, g.Quit}},
 		{"screens", slices.Clone(g.Screen[:])},
 	}
 	if own := m.Own(s); s != Global && len(own) > 0 {

@@ -43,6 +43,7 @@ type GlobalKeys struct {
 	Help    key.Binding
 	Back    key.Binding
 	Mark    key.Binding
+	Copy    key.Binding
 	Quit    key.Binding
 
 	Up, Down, PageUp, PageDown, Home, End key.Binding
@@ -201,6 +202,7 @@ func globalKeys() GlobalKeys {
 		Help:     bind("keys", "?"),
 		Back:     bind("back", "esc"),
 		Mark:     bind("mark", "space"),
+		Copy:     bind("copy", "y"),
 		Quit:     bind("quit", "q", "ctrl+c"),
 		Up:       bindAs("k/up", "up", "k", "up"),
 		Down:     bindAs("j/down", "down", "j", "down"),

@@ -68,6 +68,14 @@ func (g *Guard) Open(now time.Time) tea.Cmd {
 	return cmd
 }
 
+// Reopen begins the dialog that is open once more, after the screen was away.
+func (g *Guard) Reopen(now time.Time) tea.Cmd {
+	if !g.open {
+		return nil
+	}
+	return g.Open(now)
+}
+
 // Close ends the dialog.
 func (g *Guard) Close() { g.open = false }
 
