@@ -117,6 +117,9 @@ func (m *Model) palette(width, n int) []string {
 	if c, ok := commandNamed(name); args && ok {
 		out = append(out, " "+s.KeyHint.Render(":"+c.name)+" "+s.Text.Render(c.args)+s.Dim.Render("   "+m.sayOf(c)))
 		all := m.completions(text)
+		if len(all) == 0 {
+			out = append(out, m.nothingFits(c, text))
+		}
 		if i := slices.Index(all, chosen); i >= n-1 {
 			all = all[i-n+2:]
 		}
@@ -141,6 +144,21 @@ func (m *Model) palette(width, n int) []string {
 		out = append(out, m.offer(c.name+" "+c.args, m.sayOf(c), c.name == chosen, width))
 	}
 	return out
+}
+
+// nothingFits says so where a name was begun that nothing begins with, and what is
+// near to it.
+func (m *Model) nothingFits(c command, text string) string {
+	f := strings.Fields(text)
+	last := f[len(f)-1]
+	if strings.HasSuffix(text, " ") || len(f) < 2 {
+		return ""
+	}
+	names := m.nextWords(c, f[1:len(f)-1])
+	if len(names) == 0 {
+		return ""
+	}
+	return "   " + m.env.Theme.Styles.Dim.Render(plain("nothing is called "+words.Name(last)+suggest(last, names), m.env.Theme.Glyphs))
 }
 
 // offer is one line of the list.

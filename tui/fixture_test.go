@@ -144,6 +144,7 @@ func fixture() feed.Frame {
 	h46 := host("gpu-046", [6]int{}, [2]int{0, 8}, fleet.Holds{Cordon: cordonHold("mira", "CVE-2026-1183", 55*time.Minute), Drain: drainHold("d-32")}, fleet.Cordoned)
 	h46.Findings = []fleet.Finding{{Key: leakKey, Verdict: fleet.Leak, Since: leak.Since, Resource: &leak,
 		Evidence: []fleet.Evidence{{Source: "/run/netns", Says: "ns-7f3a, no process in it", At: ago(time.Second)}}}}
+	h46.Facts.Value.Accepted = []fleet.Accepted{{Key: fleet.Key{Kind: "loop", ID: "loop7"}, Who: "lena", Reason: "goes with the machine", At: ago(9 * time.Minute)}}
 	h17 := host("gpu-017", [6]int{}, [2]int{0, 8}, fleet.Holds{Cordon: cordonHold("ops", "looks slow", 74*time.Hour)}, fleet.Cordoned)
 	db := host("db-03", [6]int{0, 0, 0, 3, 0, 0}, [2]int{}, fleet.Holds{}, fleet.Uncordoned)
 	db.Unreachable, db.Problem = ago(4*time.Minute), "ssh: connection refused"

@@ -140,8 +140,12 @@ func ownerOf(it drain.Item, g themes.Glyphs) string {
 func (d *drawing) doing(l line) (string, words.Due) {
 	if l.kind == runs {
 		text := words.Strategy(l.it.Class)
-		if !l.it.Expires.IsZero() {
-			text += ", expires " + words.HM(l.it.Expires)
+		switch at := l.it.Expires; {
+		case at.IsZero():
+		case l.it.Class == fleet.Ephemeral:
+			text = "expires by itself at " + words.HM(at)
+		default:
+			text += ", expires " + words.HM(at)
 		}
 		return text, words.Due{}
 	}

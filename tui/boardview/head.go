@@ -221,7 +221,7 @@ func (d *drawing) resting(width int) string {
 	at := feed.ReadAt(d.view)
 	right := ""
 	if !at.IsZero() {
-		right = s.Dim.Render("read " + widget.Ago(max(d.now.Sub(at), 0)) + " ")
+		right = s.Dim.Render("read " + widget.Heard(max(d.now.Sub(at), 0)) + " ago ")
 	}
 	return widget.Sides(" "+text, right, width)
 }
@@ -257,7 +257,11 @@ func (d *drawing) short(width int) string {
 	if left := d.state.Deadline.Sub(d.clock); !d.state.Phase.Ended() {
 		text += "   " + widget.Left(left) + s.Dim.Render(" ("+words.HM(d.state.Deadline)+")")
 	}
-	text += fmt.Sprintf("   %d/%d left", c.Left, c.Total)
+	if d.state.First {
+		text += fmt.Sprintf("   %d/%d left", c.Left, c.Total)
+	} else {
+		text += "   " + s.Dim.Render("not counted yet")
+	}
 	if c.NeedsYou > 0 {
 		text += "   " + s.State(themes.NeedsYou).Render(fmt.Sprintf("%s %d", g.NeedsYou, c.NeedsYou))
 	}

@@ -182,5 +182,5 @@ func age(now, at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return widget.Age(max(now.Sub(at), 0))
+	return widget.Heard(max(now.Sub(at), 0))
 }

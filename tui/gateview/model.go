@@ -113,7 +113,7 @@ func (m *Model) cells(r row) []widget.Cell {
 	if name == "" {
 		name = words.CheckFails(r.check)
 	}
-	return []widget.Cell{widget.N("    "+name, lipgloss.Style{}), {Text: words.Text(r.issue.Detail) + hint, Style: s.Warn, Rest: true}}
+	return []widget.Cell{widget.N("    "+name, lipgloss.Style{}), {Text: words.Text(strings.TrimPrefix(r.issue.Detail, r.issue.Key.String()+" ")) + hint, Style: s.Warn, Rest: true}}
 }
 
 // SetFrame takes the latest state of everything.
