@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
+	"path/filepath"
 	"time"
 )
 
@@ -41,7 +41,7 @@ func (w Work) key() string { return safe(w.Kind) + "/" + safe(w.ID) }
 
 // Deeds returns what has been done on the host, in order.
 func (h *Host) Deeds() ([]Deed, error) {
-	f, err := os.Open(h.dir + strings.Replace(deedsFile, "/var/log", "/log", 1))
+	f, err := os.Open(filepath.Join(h.logs(), filepath.Base(deedsFile)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

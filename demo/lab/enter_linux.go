@@ -65,7 +65,7 @@ func Bin(dir string) string { return filepath.Join(dir, "bin") }
 // tools is what the lab runs, with the Debian package that has it.
 var tools = map[string]string{
 	"/usr/sbin/sshd": "openssh-server", "ssh-keygen": "openssh-client", "ip": "iproute2", "tini": "tini",
-	"unshare": "util-linux", "nsenter": "util-linux", "losetup": "mount",
+	"unshare": "util-linux", "nsenter": "util-linux", "losetup": "mount", "systemd-nspawn": "systemd-container",
 }
 
 // path is where the tools lie; root's own PATH may lack half of it.
@@ -103,6 +103,9 @@ func Enter(dir string) (int, error) {
 	cmd.Env = append(os.Environ(), envInside+"=1", envDir+"="+dir, "PATH="+path)
 	err = cmd.Run()
 	detach(filepath.Base(dir))
+	ended, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	_ = Until(ended, "control groups", func() error { return dropGroups(filepath.Base(dir) + "-*") }) // empty ones do no harm
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return max(exit.ExitCode(), 1), nil
@@ -118,6 +121,9 @@ func Prepare() error {
 	}
 	if err := unix.Mount("lab", fsDir(), "tmpfs", 0, "mode=0755"); err != nil {
 		return fmt.Errorf("mount the lab's files: %w", err)
+	}
+	if err := unix.Mount("run", "/run", "tmpfs", 0, "mode=0755"); err != nil { // what runs here must not meet the machine's own
+		return fmt.Errorf("mount /run: %w", err)
 	}
 	for _, args := range [][]string{
 		{"link", "set", "lo", "up"},

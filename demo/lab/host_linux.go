@@ -32,7 +32,10 @@ type Host struct {
 	lab     *Lab
 	dir     string
 	link    string // the bridge's end of its link
+	leader  int    // pid of the host's first process, as the lab sees it
 	init    *exec.Cmd
+	systemd *machine // of a host that boots systemd
+	full    bool     // it boots systemd
 	orders  *json.Encoder
 	replies *json.Decoder
 	pipes   []*os.File
@@ -45,9 +48,12 @@ type Host struct {
 func (h *Host) LoopDir() string { return "/var/lib/vms-" + filepath.Base(Dir()) + "-" + h.Name }
 
 // newHost lays out a host's files.
-func (l *Lab) newHost(name string, number int) (*Host, error) {
+func (l *Lab) newHost(name string, number int, full bool) (*Host, error) {
 	h := &Host{Name: name, Addr: fmt.Sprintf("10.77.%d.%d", 1+number/200, 2+number%200), Machine: randomHex(16), lab: l,
-		dir: filepath.Join(l.Dir, "hosts", name), link: fmt.Sprintf("v%d", number)}
+		dir: filepath.Join(l.Dir, "hosts", name), link: fmt.Sprintf("v%d", number), full: full}
+	if full {
+		return h, h.layers()
+	}
 	for _, d := range []string{"etc/ebb", "etc.work", "ssh", "lib/workloads", "lib/jobs", "lib/" + filepath.Base(h.LoopDir()), "log", "root/.ssh", "bin"} {
 		if err := os.MkdirAll(filepath.Join(h.dir, d), 0o755); err != nil {
 			return nil, err
@@ -85,7 +91,7 @@ PidFile /run/sshd.pid
 `
 
 func (h *Host) agentConfig() string {
-	self := filepath.Join(Bin(Dir()), program)
+	self := h.program()
 	return fmt.Sprintf(`preset = ["manifest"]
 manifests = ["/var/lib/workloads"]
 loop_prefix = %q
@@ -104,9 +110,31 @@ run = [%q, "health"]
 `, h.LoopDir()+"/", self, self)
 }
 
+// program is where labhost is on the host.
+func (h *Host) program() string {
+	if h.full {
+		return "/usr/local/bin/" + program
+	}
+	return filepath.Join(Bin(Dir()), program)
+}
+
+// logs is where the host's /var/log lies.
+func (h *Host) logs() string {
+	if h.full {
+		return h.file("up/var/log")
+	}
+	return h.file("log")
+}
+
 // Boot starts the host: its namespaces and its link, sshd and the agent. The
 // boot id is a new one.
 func (h *Host) Boot(ctx context.Context) error {
+	if h.full {
+		if err := h.bootSystemd(ctx); err != nil {
+			return fmt.Errorf("boot %s: %w", h.Name, err)
+		}
+		return nil
+	}
 	id := randomHex(16)
 	boot := strings.Join([]string{id[:8], id[8:12], id[12:16], id[16:20], id[20:]}, "-") + "\n"
 	if err := os.WriteFile(filepath.Join(h.dir, "boot_id"), []byte(boot), 0o444); err != nil {
@@ -115,7 +143,8 @@ func (h *Host) Boot(ctx context.Context) error {
 	if err := h.startInit(); err != nil {
 		return fmt.Errorf("boot %s: %w", h.Name, err)
 	}
-	if err := h.plugIn(); err != nil {
+	pid := strconv.Itoa(h.leader)
+	if err := h.plugIn(pid, "-t", pid, "-n"); err != nil {
 		return fmt.Errorf("boot %s: %w", h.Name, err)
 	}
 	if _, err := os.Stat(h.Path("/var/lib/ebb")); errors.Is(err, os.ErrNotExist) {
@@ -160,6 +189,7 @@ func (h *Host) startInit() error {
 	if err != nil {
 		return err
 	}
+	h.leader = cmd.Process.Pid
 	h.init, h.orders, h.replies, h.pipes = cmd, json.NewEncoder(orders), json.NewDecoder(replies), []*os.File{orders, replies}
 	var r reply
 	if err := h.replies.Decode(&r); err != nil {
@@ -171,12 +201,14 @@ func (h *Host) startInit() error {
 	return nil
 }
 
-// plugIn connects the host to the bridge.
-func (h *Host) plugIn() error {
-	pid := strconv.Itoa(h.init.Process.Pid)
-	in := []string{"-t", pid, "-n", "ip"}
+// plugIn connects the host to the bridge. Its network is that of a process, or of
+// a file; in are the arguments with which nsenter finds it.
+func (h *Host) plugIn(space string, in ...string) error {
+	in = append(in, "ip")
 	for _, args := range [][]string{
-		{"ip", "link", "add", h.link, "type", "veth", "peer", "name", "eth0", "netns", pid},
+		{"ip", "link", "add", h.link, "type", "veth", "peer", "name", h.link + "h"},
+		{"ip", "link", "set", h.link + "h", "netns", space},
+		append(append([]string{"nsenter"}, in...), "link", "set", h.link+"h", "name", "eth0"),
 		{"ip", "link", "set", h.link, "master", bridge},
 		{"ip", "link", "set", h.link, "up"},
 		append(append([]string{"nsenter"}, in...), "link", "set", "lo", "up"),
@@ -192,6 +224,10 @@ func (h *Host) plugIn() error {
 
 // Halt ends the host at once, as a power cut does. Its disks stay.
 func (h *Host) Halt() {
+	if h.full {
+		h.haltSystemd()
+		return
+	}
 	if h.init == nil {
 		return
 	}
@@ -207,10 +243,10 @@ func (h *Host) Halt() {
 // Path is where a file of the host lies as the lab sees it. Reading there leaves
 // no process on the host.
 func (h *Host) Path(file string) string {
-	if h.init == nil {
+	if h.init == nil && h.systemd == nil {
 		return filepath.Join(h.dir, "down")
 	}
-	return filepath.Join("/proc", strconv.Itoa(h.init.Process.Pid), "root", file)
+	return filepath.Join("/proc", strconv.Itoa(h.leader), "root", file)
 }
 
 // Write writes a file on the host, so that no reader sees half of it.
@@ -225,7 +261,7 @@ func (h *Host) Write(file, text string) error {
 
 // Exec runs a program in all of the host's namespaces and returns what it said.
 func (h *Host) Exec(ctx context.Context, argv ...string) (string, error) {
-	args := append([]string{"-t", strconv.Itoa(h.init.Process.Pid), "-m", "-u", "-i", "-n", "-p", "-C", "--"}, argv...)
+	args := append([]string{"-t", strconv.Itoa(h.leader), "-m", "-u", "-i", "-n", "-p", "-C", "--"}, argv...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
 	cmd.Env = []string{"PATH=" + path, "HOME=/root"}
 	var out bytes.Buffer
@@ -236,11 +272,21 @@ func (h *Host) Exec(ctx context.Context, argv ...string) (string, error) {
 
 // Spawn has the host's first process start a program, and returns its pid there.
 func (h *Host) Spawn(log string, argv ...string) (int, error) {
+	if h.full {
+		return h.unit(argv)
+	}
 	return h.order(order{Start: argv, Log: log, Env: []string{"PATH=" + path, "HOME=/root"}})
 }
 
 // Signal sends a signal to a process by its pid on the host.
 func (h *Host) Signal(pid int, sig syscall.Signal) error {
+	if h.full {
+		out, err := h.Exec(h.lab.ctx, "kill", "-"+strconv.Itoa(int(sig)), strconv.Itoa(pid))
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}
 	_, err := h.order(order{PID: pid, Signal: int(sig)})
 	return err
 }
@@ -330,7 +376,7 @@ func (h *Host) Mend() error { return run("ip", "link", "set", h.link, "up") }
 
 // Log returns what a daemon of the host has logged.
 func (h *Host) Log(name string) string {
-	b, _ := os.ReadFile(filepath.Join(h.dir, "log", name))
+	b, _ := os.ReadFile(filepath.Join(h.logs(), name))
 	return string(b)
 }
 

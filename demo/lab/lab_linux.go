@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ type Options struct {
 	Plane   string   // URL of the database with the control plane's tables
 	Journal string   // URL of the journal's database
 	Hosts   []string // names
+	Systemd []string // names of hosts that boot systemd, without an agent
 	Config  string   // more of fleet.toml
 }
 
@@ -60,8 +62,8 @@ func New(ctx context.Context, o Options) (*Lab, error) {
 	if err := os.WriteFile(l.File("key"), []byte(private), 0o600); err != nil {
 		return nil, err
 	}
-	for _, name := range o.Hosts {
-		h, err := l.newHost(name, int(numbers.Add(1)))
+	for i, name := range slices.Concat(o.Hosts, o.Systemd) {
+		h, err := l.newHost(name, int(numbers.Add(1)), i >= len(o.Hosts))
 		if err != nil {
 			return nil, fmt.Errorf("host %s: %w", name, err)
 		}
@@ -309,6 +311,9 @@ func Until(ctx context.Context, what string, holds func() error) error {
 		err := holds()
 		if err == nil {
 			return nil
+		}
+		if f := (*final)(nil); errors.As(err, &f) {
+			return fmt.Errorf("%s: %w", what, f.err)
 		}
 		t := time.NewTimer(pace)
 		select {

@@ -4,6 +4,7 @@ package lab_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -123,6 +124,11 @@ type databases interface{ Database(testing.TB) string }
 // that all tests share, or on one of its own.
 func setUp(t *testing.T, server databases, config string, hosts ...string) *bench {
 	t.Helper()
+	return setUpWith(t, server, lab.Options{Hosts: hosts, Config: config})
+}
+
+func setUpWith(t *testing.T, server databases, o lab.Options) *bench {
+	t.Helper()
 	if !lab.Inside() {
 		if os.Getuid() != 0 {
 			t.Skip("the lab makes namespaces: it needs root")
@@ -141,7 +147,11 @@ func setUp(t *testing.T, server databases, config string, hosts ...string) *benc
 		t.Fatal(err)
 	}
 	pgtest.Exec(t, plane, string(schema))
-	l, err := lab.New(ctx, lab.Options{Name: strings.NewReplacer("/", "-").Replace(t.Name()), Plane: plane, Journal: journal, Hosts: hosts, Config: config})
+	o.Name, o.Plane, o.Journal = strings.NewReplacer("/", "-").Replace(t.Name()), plane, journal
+	l, err := lab.New(ctx, o)
+	if errors.Is(err, lab.ErrRefused) {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func safe(id string) string {
 
 // Launch starts a workload on the host and returns its pid there.
 func (h *Host) Launch(w Work) (int, error) {
-	pid, err := h.Spawn("/var/log/work", append([]string{filepath.Join(Bin(Dir()), program)}, w.argv()...)...)
+	pid, err := h.Spawn("/var/log/work", append([]string{h.program()}, w.argv()...)...)
 	if err != nil || w.Hidden {
 		return pid, err
 	}
