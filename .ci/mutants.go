@@ -29,12 +29,13 @@ type mutant struct {
 
 func agent(run string) []string { return []string{"./probes/agent", "-run", run} }
 func seeds(first, n string) []string {
-	return []string{"./demo/sim", "-run", "TestHistories", "-first", first, "-seeds", n}
+	return []string{"./demo/sim", "-run", "TestHistories", "-first", first, "-seeds", n, "-stop", "1"}
 }
 
 var (
 	likeAgent   = []string{"./demo/sim", "-run", "TestAgentIsTheAgent"}
 	likeJournal = []string{"./demo/sim", "-run", "TestLogIsTheJournal"}
+	engines     = []string{"./drain/engine"}
 )
 
 var mutants = []mutant{
@@ -56,6 +57,27 @@ var mutants = []mutant{
 	{"unknown probe: vanished", "drain/inventory.go", "case d.facts.Processes.Status != fleet.OK:", "case d.facts.Processes.Status == \"x\":", seeds("1", "200")},
 	{"empty: a second reading", "drain/closing.go", "again := d.facts.At.IsZero() || !d.s.Seen.IsZero() && d.facts.At.After(d.s.Seen)", "again := true", []string{"./drain"}},
 	{"digest", "probes/agent/seal.go", "if proof.Digest(items) == doc.Digest {", "if proof.Digest(items) != \"\" {", agent("Seal|Proof|Terminat")},
+	{"digest: the simulated agent", "demo/sim/agent_gate.go", "proof.Digest(proof.Items(f)) != doc.Digest {", "proof.Digest(proof.Items(f)) == \"\" {", seeds("1", "300")},
+	{"digest: claims moved since", "drain/engine/terminate.go", "if issues := claimsMoved(p.doc, v); len(issues) > 0 {", "if issues := claimsMoved(p.doc, v); len(issues) > 99 {", engines},
+	{"terminate: no seal", "drain/engine/terminate.go", "if err == nil && len(issues) == 0 {\n\t\tissues, err = plan.agent.Seal", "if err != nil && len(issues) == 0 {\n\t\tissues, err = plan.agent.Seal", seeds("1", "200")},
+	{"terminate: twice", "drain/engine/past.go", "case !t.done.IsZero():", "case !t.done.IsZero() && t.num == 0:", engines},
+	{"terminate: an intent stands", "drain/engine/past.go", "case t.open.Act != \"\":", "case t.open.Act != \"\" && t.num == 0:", engines},
+	{"seal: ends with the boot", "probes/agent/record.go", "if r.Seal == nil || r.Seal.Boot != boot {\n\t\treturn \"\"", "if r.Seal == nil {\n\t\treturn \"\"", agent("Seal|Proof|Terminat|Boot")},
+	{"seal: not for ever undriven", "drain/engine/hold.go", "if d.s.Undone || facts.Sealed != \"\" {", "if d.s.Undone {", engines},
+	{"seal: the agent is the model", "probes/agent/seal.go", "if issues := a.actIssues(); len(issues) > 0 {\n\t\treturn wire.SealReply{}, refuse(wire.CodeChanged", "if issues := a.actIssues(); len(issues) == 0 {\n\t\treturn wire.SealReply{}, refuse(wire.CodeChanged", likeAgent},
+	{"signed asks: none needed", "drain/engine/trust.go", "if !t.Required || !ev.Kind.IsAsk() {", "if !t.Required || !ev.Kind.IsAsk() || ev.Sig == \"\" {", seeds("1", "200")},
+	{"signed asks: of another", "drain/engine/trust.go", "if err := sshsig.Verify(drain.AskNamespace, ev.Signed(), ev.Sig, o.Key); err != nil {", "if err := sshsig.Verify(drain.AskNamespace, ev.Signed(), ev.Sig, o.Key); err != nil && ev.ID == \"\" {", seeds("1", "300")},
+	{"room: promised with the intent", "drain/place.go", "|| starts[k]) {", "|| starts[k] && it.Target == \"\") {", engines},
+	{"room: looked at once more", "drain/engine/pass.go", "if places(decision) {", "if places(decision) && d.host == \"\" {", engines},
+	{"room: what others bring", "drain/place.go", "for _, n := range p.Promised[t.Host.ID] {\n\t\tadd(n, false)", "for _, n := range p.Promised[t.Host.ID][:0] {\n\t\tadd(n, false)", []string{"./drain"}},
+	{"room: moves to one target", "drain/place.go", "if p.Limit > 0 && len(p.Inbound[t.Host.ID]) >= p.Limit {", "if p.Limit < 0 && len(p.Inbound[t.Host.ID]) >= p.Limit {", seeds("1", "300")},
+	{"serving: in flight", "drain/quiesce.go", "case it.InFlight == nil || ", "case it.InFlight != nil || ", seeds("1", "300")},
+	{"act once: the simulated agent", "demo/sim/agent_acts.go", "if old := a.acts[r.ID]; old != nil {", "if old := a.acts[r.ID]; old != nil && old.req.ID == \"\" {", seeds("1", "300")},
+	{"forgery: an act's id", "drain/waits.go", "plain = c > ' ' && c < 0x7f && c != '%' && c != '~'", "plain = c != 0", seeds("1", "100")},
+	{"cordon: both sides", "drain/next.go", "if state == fleet.Cordoned && d.facts.Holds.Both() ", "if state != \"\" && d.facts.Holds.Both() ", seeds("1", "300")},
+	{"left or lost: two clocks", "drain/inventory.go", " && !d.facts.At.Before(it.Expires) {", " {", []string{"./drain", "-run", "TestATime"}},
+	{"cleaning: identity", "probes/agent/clean.go", "if r.Key == key && r.Identity == identity {", "if r.Key == key && identity != \"\" {", agent("Clean")},
+	{"cleaning: in use", "probes/agent/clean.go", "case len(r.Users) > 0:", "case len(r.Users) > 99:", agent("Clean")},
 	{"seal", "probes/agent/holds.go", "if drain := a.rec.sealedIn(a.cfg.Boot); drain != \"\" {", "if drain := a.rec.sealedIn(a.cfg.Boot); drain == \"x\" {", agent("Seal|Proof|Terminat")},
 	{"left or lost", "drain/inventory.go", "return Ended{Key: it.Key, End: Lost, By: how}, true", "return Ended{Key: it.Key, End: LeftHost, By: \"owner\"}, how != \"\"", seeds("1", "60")},
 	{"left or lost: reboot", "drain/next.go", "end := Ended{Key: k, End: Lost, By: \"the host", "end := Ended{Key: k, End: LeftHost, By: \"owner\" + \"the host", []string{"./drain"}},
@@ -135,6 +157,9 @@ func (m mutant) run(dir string) string {
 func line(out []byte) string {
 	for _, l := range strings.Split(string(out), "\n") {
 		l = strings.TrimSpace(l)
+		if strings.HasPrefix(l, "new seeds:") || strings.HasSuffix(l, "failed") && strings.Contains(l, " histories, ") {
+			continue
+		}
 		if l != "" && !strings.HasPrefix(l, "---") && !strings.HasPrefix(l, "#") && !strings.HasPrefix(l, "===") {
 			return l[:min(len(l), 110)]
 		}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -131,4 +132,27 @@ func batch(rt *rapid.T, i int, id string, lease drain.Lease, old []drain.Batch) 
 		b.Events = append(b.Events, e)
 	}
 	return b
+}
+
+// TestExportIsAJournal carries a history into a real journal, and out again: what
+// one prints, the other reads.
+func TestExportIsAJournal(t *testing.T) {
+	var printed, again bytes.Buffer
+	if err := play(t, options(4)).Export(&printed); err != nil {
+		t.Fatal(err)
+	}
+	lite, err := journal.Open(t.Context(), "sqlite::memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lite.Close()
+	if err := lite.Import(t.Context(), bytes.NewReader(printed.Bytes())); err != nil {
+		t.Fatal(err)
+	}
+	if err := lite.Export(t.Context(), &again, ""); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(printed.Bytes(), again.Bytes()) {
+		t.Fatalf("%d bytes, then %d:\n%.400s\n%.400s", printed.Len(), again.Len(), printed.String(), again.String())
+	}
 }

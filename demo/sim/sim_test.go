@@ -22,6 +22,7 @@ var (
 	first = flag.Uint64("first", 1, "the first of the fixed seeds")
 	many  = flag.Int("seeds", 0, "how many fixed histories TestHistories plays; 0 is a default")
 	fresh = flag.Int("new", 0, "how many new histories it plays besides")
+	stop  = flag.Int("stop", 20, "how many histories may fail before no more are played")
 	each  = flag.Duration("progress", 0, "say how far it is, this often")
 )
 
@@ -82,14 +83,14 @@ func (a *tallied) say(all int) {
 	fmt.Printf("%d of %d histories, %.1f a second, %d failed\n", a.played, all, float64(a.played)/time.Since(a.begun).Seconds(), len(a.bad))
 }
 
-// playAll plays histories on every core, until 20 of them have failed.
+// playAll plays histories on every core, until some of them have failed.
 func playAll(t *testing.T, seeds []uint64, fixed int) *tallied {
 	a := &tallied{begun: time.Now(), tally: map[string]int{}, checked: map[Check]int{}, bad: map[uint64]string{}}
 	var next int
 	take := func() (int, bool) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if next == len(seeds) || len(a.bad) >= 20 {
+		if next == len(seeds) || len(a.bad) >= *stop {
 			return 0, false
 		}
 		next++
