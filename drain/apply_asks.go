@@ -147,6 +147,7 @@ func (it *Item) asked(e Event, body Body) {
 			it.calm()
 			it.RetryAt, it.Fails = time.Time{}, 0
 			it.Budget = fleet.Budget{} // the next pass gives it that of its class
+			it.Lever, it.InFlight, it.Readiness = "", nil, ""
 			if !it.Held && !it.Keep {
 				it.Reason = fleet.Reason{}
 			}

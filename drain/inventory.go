@@ -62,6 +62,7 @@ func (d *decider) inventory() {
 func (d *decider) classify(f fleet.Finding, old Item) Found {
 	found := Classify(f, d.v.Source.Host, d.p)
 	found.Kept = d.kept(f)
+	moved := old.Open() && (old.Replaced() || old.Move.Underway() || old.Move.Complete())
 	switch {
 	case old.ClassBy != "":
 		if found.Class != old.Class {
@@ -71,8 +72,11 @@ func (d *decider) classify(f fleet.Finding, old Item) Found {
 				found.Budget.Grace = max(found.Budget.Grace, f.Workload.Grace)
 			}
 		}
+		if moved { // its claim says nothing of its class any more: what is known of its traffic stands
+			found.Lever, found.InFlight, found.Readiness = old.Lever, old.InFlight, old.Readiness
+		}
 		found.Class, found.Rule = old.Class, old.Rule
-	case old.Open() && (old.Replaced() || old.Move.Underway() || old.Move.Complete()):
+	case moved:
 		found.Class, found.Rule, found.Budget = old.Class, old.Rule, old.Budget
 		found.Lever, found.InFlight, found.Readiness = old.Lever, old.InFlight, old.Readiness
 	}

@@ -90,3 +90,17 @@ func TestStatelessByLever(t *testing.T) {
 		}
 	}
 }
+
+// A person who chooses the class that it has anyway does not make it forget that
+// it serves, not even once its claim has moved.
+func TestServingStaysSoWhoeverChoseItsClass(t *testing.T) {
+	w := newWorld(t)
+	serving(w, "unready")
+	w.add("a", fleet.Stateless)
+	w.start(45 * time.Minute)
+	w.ask(AskClass{Key: wk("a"), Class: fleet.Stateless})
+	w.until(2*time.Minute, "empty", w.phase(Empty))
+	if got := w.acted(wk("a")); !slices.Contains(got, StepQuiesce) || slices.Index(got, StepQuiesce) > slices.Index(got, StepTerm) {
+		t.Fatalf("%v", got)
+	}
+}
