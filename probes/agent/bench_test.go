@@ -317,7 +317,7 @@ type gone struct {
 // watchEnds tells which processes the watch says have ended, and when it did.
 func watchEnds(ctx context.Context, op *client.Client, ends chan<- gone) {
 	before := map[int]bool{}
-	_ = op.Watch(ctx, 0, func(f fleet.Facts) error {
+	_ = op.Watch(ctx, fleet.Facts{}, func(f fleet.Facts) error {
 		at, now := time.Now(), make(map[int]bool, len(f.Processes.Value))
 		for _, p := range f.Processes.Value {
 			if p.State != "Z" && p.State != "X" {

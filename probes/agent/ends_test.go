@@ -23,7 +23,7 @@ func TestTheEndOfAWorkloadIsToldAtOnce(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = h.op.Watch(ctx, 0, func(f fleet.Facts) error {
+		_ = h.op.Watch(ctx, fleet.Facts{}, func(f fleet.Facts) error {
 			n := 0
 			for _, w := range f.Workloads.Value {
 				if w.Phase == fleet.Running && w.Key.Kind == "service" {

@@ -257,7 +257,7 @@ func failed(t *testing.T, reply wire.ActReply, err error, want string) {
 // until polls something that real processes or goroutines bring about.
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); {
+	for deadline := time.Now().Add(90 * time.Second); !cond(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("not seen in time: %s", what)
 		}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -28,7 +27,7 @@ func (a *Agent) server() *http.Server {
 		ConnContext:       withConn,
 		ReadHeaderTimeout: 10 * time.Second,
 		MaxHeaderBytes:    64 << 10,
-		HTTP2:             &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: 2 * time.Second},
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: wire.PingEvery, PingTimeout: wire.PingPatience},
 		ErrorLog:          slog.NewLogLogger(a.cfg.Log.Handler(), slog.LevelDebug),
 	}
 }
@@ -215,73 +214,4 @@ func (a *Agent) serveFollow(_ http.ResponseWriter, r call) (any, error) {
 		wait = d
 	}
 	return a.follow(r.Context(), r.PathValue("id"), wait)
-}
-
-// serveWatch streams changes. A slow reader is given the latest state once it
-// reads again: what lay between is folded into one change.
-func (a *Agent) serveWatch(w http.ResponseWriter, r call) (any, error) {
-	since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
-	if a.Facts().Processes.Status == fleet.Unknown {
-		if _, err := a.fresh(r.Context()); err != nil { // the first scan is still running
-			return nil, err
-		}
-	}
-	if err := a.shared.begin(); err != nil {
-		return nil, err
-	}
-	defer a.shared.end()
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.WriteHeader(http.StatusOK)
-	return nil, a.watch(r.Context(), w, since, r.caller.Role)
-}
-
-func (a *Agent) watch(ctx context.Context, w http.ResponseWriter, since uint64, role wire.Role) error {
-	out := http.NewResponseController(w)
-	send := func(line []byte) bool {
-		_ = out.SetWriteDeadline(time.Now().Add(time.Minute))
-		_, err := w.Write(line)
-		return err == nil && out.Flush() == nil
-	}
-	last, changed := a.store.get()
-	first, err := a.firstLine(last, since, role)
-	if err != nil || !send(first) {
-		return nil
-	}
-	beat := time.NewTicker(a.cfg.Heartbeat)
-	defer beat.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-a.life.Done():
-			return nil
-		case <-changed:
-		case <-beat.C:
-		}
-		var next fleet.Facts
-		next, changed = a.store.get()
-		line, err := a.shared.line(last, next)
-		if err != nil || !send(line) {
-			return nil
-		}
-		last = next
-	}
-}
-
-// firstLine is everything, or nothing new to who has seen it.
-func (a *Agent) firstLine(f fleet.Facts, since uint64, role wire.Role) ([]byte, error) {
-	if since == f.Generation {
-		b, err := json.Marshal(wire.Change{Generation: f.Generation, Since: since, Idle: true, At: f.At})
-		return append(b, '\n'), err
-	}
-	full, err := a.shared.encoded(f, role)
-	if err != nil {
-		return nil, err
-	}
-	raw := json.RawMessage(full)
-	b, err := json.Marshal(struct {
-		wire.Change
-		Full *json.RawMessage `json:"full"`
-	}{wire.Change{Generation: f.Generation, At: f.At}, &raw})
-	return append(b, '\n'), err
 }

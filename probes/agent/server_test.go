@@ -229,7 +229,7 @@ func TestACutLinkLeavesNoWaiterBehind(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		first := true
-		done <- c.Watch(ctx, 0, func(fleet.Facts) error {
+		done <- c.Watch(ctx, fleet.Facts{}, func(fleet.Facts) error {
 			if first {
 				first = false
 				close(started)

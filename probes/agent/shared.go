@@ -19,7 +19,7 @@ type shared struct {
 	mu      sync.Mutex
 	watches int
 	facts   map[factsOf][]byte
-	changes [8]change // the last ones, the oldest overwritten
+	changes [16]change // the last ones, the oldest overwritten
 	next    int
 }
 
@@ -31,6 +31,7 @@ type factsOf struct {
 
 type change struct {
 	from, to factsOf
+	byKey    bool
 	line     []byte
 }
 
@@ -60,17 +61,21 @@ func (s *shared) encoded(f fleet.Facts, role wire.Role) ([]byte, error) {
 	return s.facts[key], nil
 }
 
-// line returns the line of a watch that leads from one state to the next.
-func (s *shared) line(from, to fleet.Facts) ([]byte, error) {
+// line returns the line of a watch that leads from one state to the next; byKey
+// for a reader that knows deltas.
+func (s *shared) line(from, to fleet.Facts, byKey bool) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, b := versionOf(from, ""), versionOf(to, "")
 	for _, c := range s.changes {
-		if c.line != nil && c.from == a && c.to == b {
+		if c.line != nil && c.from == a && c.to == b && c.byKey == byKey {
 			return c.line, nil
 		}
 	}
 	patch := wire.Diff(from, to)
+	if !byKey {
+		patch = patch.Whole(to)
+	}
 	c := wire.Change{Generation: to.Generation, Since: from.Generation, At: to.At, Patch: &patch}
 	if patch.IsZero() {
 		c.Patch, c.Idle = nil, true
@@ -80,7 +85,7 @@ func (s *shared) line(from, to fleet.Facts) ([]byte, error) {
 		return nil, err
 	}
 	line := append(raw, '\n')
-	s.changes[s.next] = change{a, b, line}
+	s.changes[s.next] = change{a, b, byKey, line}
 	s.next = (s.next + 1) % len(s.changes)
 	return line, nil
 }

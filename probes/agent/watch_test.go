@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -35,7 +36,7 @@ func TestAWatcherSeesWhatTheAgentSays(t *testing.T) {
 	var seen fleet.Facts
 	done := make(chan error, 1)
 	go func() {
-		done <- c.Watch(ctx, 0, func(f fleet.Facts) error {
+		done <- c.Watch(ctx, fleet.Facts{}, func(f fleet.Facts) error {
 			mu.Lock()
 			defer mu.Unlock()
 			seen = f
@@ -122,7 +123,7 @@ func TestASlowReaderGetsTheLatestAndHoldsUpNobody(t *testing.T) {
 	w := &stuckWriter{header: http.Header{}, free: make(chan struct{}), wrote: make(chan struct{}, 10)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- r.agent.watch(ctx, w, 0, wire.Observe) }()
+	go func() { done <- r.agent.watch(ctx, w, place{byKey: true}, wire.Observe) }()
 	<-w.wrote
 	var base = r.agent.Facts()
 	for i := range 50 { // fifty generations while the first line is not read
@@ -158,6 +159,74 @@ func TestAReaderThatIsUpToDateIsNotSentEverything(t *testing.T) {
 		if !c.Idle || c.Full != nil || c.Generation != f.Generation || c.Since != f.Generation {
 			t.Fatalf("%+v", c)
 		}
+	}
+}
+
+// firstLines reads what a watch begins with, up to the first idle line.
+func (r *rig) firstLines(query string) []wire.Change {
+	r.t.Helper()
+	resp := r.http(wire.Observe, "GET", wire.PathWatch+"?"+query, "")
+	defer resp.Body.Close()
+	dec := json.NewDecoder(resp.Body)
+	var all []wire.Change
+	for {
+		var c wire.Change
+		ok(r.t, dec.Decode(&c))
+		all = append(all, c)
+		if c.Idle || c.Full != nil {
+			return all
+		}
+	}
+}
+
+// Who was away is told what has changed, and no more; who was away for longer
+// than changes are kept, or asks for a life that was another's, is told all.
+func TestWhoWasAwayIsToldWhatChanged(t *testing.T) {
+	r := newRig(t)
+	r.prober.set(housing(60))
+	c := r.dial(wire.Observe)
+	was, err := c.Facts(t.Context(), true)
+	ok(t, err)
+	r.cordon()
+	r.prober.set(housing(61))
+	_, err = c.Facts(t.Context(), true)
+	ok(t, err)
+	at := fmt.Sprintf("by=key&since=%d&started=%d", was.Generation, was.Agent.Started.UnixNano())
+	got := was
+	for _, change := range r.firstLines(at) {
+		if change.Full != nil {
+			t.Fatalf("all of it: %.300s", jsonOf(t, change))
+		}
+		if p := change.Patch; p != nil && p.WorkloadsBy != nil && len(p.WorkloadsBy.Set) > 1 {
+			t.Fatalf("more than has changed: %.300s", jsonOf(t, change))
+		}
+		got, err = wire.Apply(got, change)
+		ok(t, err)
+	}
+	if want := r.agent.Facts(); wire.Differs(got, want) || got.Generation != want.Generation {
+		t.Fatalf("got %.300s\nwant %.300s", jsonOf(t, got), jsonOf(t, want))
+	}
+	for _, other := range []string{
+		fmt.Sprintf("since=%d", was.Generation), // knows no deltas
+		fmt.Sprintf("by=key&since=%d&started=1", was.Generation),
+		fmt.Sprintf("by=key&since=%d", was.Generation-100),
+	} {
+		if all := r.firstLines(other); len(all) != 1 || all[0].Full == nil {
+			t.Errorf("%s: %.300s", other, jsonOf(t, all))
+		}
+	}
+	for i := range 80 { // whole hosts of changes
+		r.prober.set(housing(1 + 60*(i%2)))
+		_, err = c.Facts(t.Context(), true)
+		ok(t, err)
+	}
+	if all := r.firstLines(at); len(all) != 1 || all[0].Full == nil {
+		t.Errorf("long ago: %.300s", jsonOf(t, all[0]))
+	}
+	r.agent.store.mu.Lock()
+	defer r.agent.store.mu.Unlock()
+	if w := r.agent.store.weight; w > pastMax || w <= 0 {
+		t.Errorf("changes of weight %d are kept", w)
 	}
 }
 
@@ -283,7 +352,7 @@ func TestAHungScanDoesNotLookFresh(t *testing.T) {
 		defer pr.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- a.watch(ctx, pipeWriter{pw, http.Header{}}, 0, wire.Observe) }()
+		go func() { done <- a.watch(ctx, pipeWriter{pw, http.Header{}}, place{byKey: true}, wire.Observe) }()
 		dec := json.NewDecoder(pr)
 		var facts fleet.Facts
 		for range 4 {

@@ -114,7 +114,7 @@ func (c *Client) connect(ctx context.Context, conn *watched) error {
 	given := false
 	c.tr = &http.Transport{
 		Protocols: &p,
-		HTTP2:     &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: 2 * time.Second},
+		HTTP2:     &http.HTTP2Config{SendPingTimeout: wire.PingEvery, PingTimeout: wire.PingPatience},
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			if given {
 				return nil, errors.New("the stream is used up")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -172,11 +173,12 @@ func TestProblemsKeepWhatTheAgentSays(t *testing.T) {
 }
 
 func TestAMissedGenerationIsReadAgain(t *testing.T) {
-	var opened atomic.Int32
+	var asked []string
 	c, err := client.Dial(t.Context(), fakeAgent(t, hello, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := http.NewResponseController(w)
 		line := func(s string) { fmt.Fprintln(w, s); out.Flush() }
-		if opened.Add(1) == 1 {
+		asked = append(asked, r.URL.RawQuery)
+		if len(asked) == 1 {
 			line(`{"generation":5,"since":0,"full":{"generation":5,"machine":"m1"}}`)
 			line(`{"generation":9,"since":8,"patch":{"state":{"holds":{}}}}`)
 			<-r.Context().Done()
@@ -191,24 +193,57 @@ func TestAMissedGenerationIsReadAgain(t *testing.T) {
 	}
 	defer c.Close()
 	var seen []string
-	err = c.Watch(t.Context(), 0, func(f fleet.Facts) error {
+	err = c.Watch(t.Context(), fleet.Facts{}, func(f fleet.Facts) error {
 		seen = append(seen, fmt.Sprintf("%d %v", f.Generation, f.Unheld))
 		return nil
 	})
 	if want := "5 false,9 true,10 false,10 false"; strings.Join(seen, ",") != want || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatalf("%v: %v", seen, err)
 	}
+	if want := "by=key,by=key"; strings.Join(asked, ",") != want {
+		t.Fatalf("asked for %v", asked)
+	}
 	stop := errors.New("enough")
-	if err := c.Watch(t.Context(), 0, func(fleet.Facts) error { return stop }); !errors.Is(err, stop) {
+	if err := c.Watch(t.Context(), fleet.Facts{}, func(fleet.Facts) error { return stop }); !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
-	first := uint64(0)
-	_ = c.Watch(t.Context(), 9, func(f fleet.Facts) error { // already there: only what follows
-		first = f.Generation
-		return stop
-	})
-	if first != 10 {
-		t.Fatalf("first call has generation %d", first)
+}
+
+// Who was away is told what has changed meanwhile; one whose place the agent no
+// longer knows gets everything, and so does one who is told what does not fit.
+func TestAWatchGoesOnWhereItWas(t *testing.T) {
+	began := time.Unix(100, 7).UTC()
+	have := fleet.Facts{Generation: 5, Machine: "m1", Agent: fleet.AgentInfo{Started: began},
+		Workloads: fleet.Read([]fleet.Workload{{Key: fleet.Key{Kind: "vm", ID: "a"}}, {Key: fleet.Key{Kind: "vm", ID: "b"}}}, "t", began, 0)}
+	var asked []string
+	answers := []string{
+		`{"generation":6,"since":5,"patch":{"workloads_by":{"set":[{"key":"vm/c","phase":"running","rule":""}],"gone":["vm/a"]}}}`,
+		`{"generation":8,"since":7,"patch":{"workloads_by":{"gone":["vm/a"]}}}`,
+		`{"generation":8,"full":{"generation":8,"machine":"m1"}}`,
+	}
+	c, err := client.Dial(t.Context(), fakeAgent(t, hello, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RawQuery)
+		fmt.Fprintln(w, answers[len(asked)-1])
+	})), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	stop := errors.New("enough")
+	var got fleet.Facts
+	first := func(f fleet.Facts) error { got = f; return stop }
+	if err := c.Watch(t.Context(), have, first); !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	if w := got.Workloads.Value; got.Generation != 6 || len(w) != 2 || w[0].Key.ID != "b" || w[1].Key.ID != "c" || len(have.Workloads.Value) != 2 || have.Workloads.Value[0].Key.ID != "a" {
+		t.Fatalf("%+v from %+v", got, have)
+	}
+	if err := c.Watch(t.Context(), have, first); !errors.Is(err, stop) || got.Generation != 8 || len(got.Workloads.Value) != 0 {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	want := []string{"by=key&since=5&started=100000000007", "by=key&since=5&started=100000000007", "by=key"}
+	if !slices.Equal(asked, want) {
+		t.Fatalf("asked for %v", asked)
 	}
 }
 
@@ -261,6 +296,56 @@ func TestOneStreamServesManyCallsAndDoneTellsItsEnd(t *testing.T) {
 	}
 }
 
+// Calls beyond what the agent takes at once wait for others to end, also where
+// some of those are watches.
+func TestCallsBeyondTheAgentsLimitWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		var p http.Protocols
+		p.SetUnencryptedHTTP2(true)
+		srv := &http.Server{Protocols: &p, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 3}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == wire.PathWatch {
+				fmt.Fprintln(w, `{"generation":5,"full":{"generation":5}}`)
+				http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				return
+			}
+			time.Sleep(time.Second)
+			io.WriteString(w, `{}`)
+		})}
+		l := &oneConn{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
+		l.conn <- theirs
+		go srv.Serve(l)
+		defer srv.Close()
+		defer l.Close()
+		c, err := client.Dial(t.Context(), func(context.Context) (net.Conn, error) { return ours, nil }, client.Options{NoHello: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Holds(t.Context()); err != nil { // from here on the limit is known
+			t.Fatal(err)
+		}
+		go func() { _ = c.Watch(t.Context(), fleet.Facts{}, func(fleet.Facts) error { return nil }) }()
+		synctest.Wait()
+		begun, errs := time.Now(), make(chan error)
+		for range 10 {
+			go func() {
+				_, err := c.Holds(t.Context())
+				errs <- err
+			}()
+		}
+		for range 10 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(begun); took != 5*time.Second { // two at a time
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // A peer that is there and says nothing is noticed by pings.
 func TestAFrozenPeerIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -284,7 +369,7 @@ func TestAFrozenPeerIsNoticed(t *testing.T) {
 		}
 		defer c.Close()
 		var at time.Time
-		err = c.Watch(t.Context(), 0, func(fleet.Facts) error {
+		err = c.Watch(t.Context(), fleet.Facts{}, func(fleet.Facts) error {
 			close(frozen)
 			at = time.Now()
 			return nil

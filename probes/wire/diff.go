@@ -22,12 +22,10 @@ var ErrMissed = errors.New("a change was missed")
 func Diff(a, b fleet.Facts) Patch {
 	p := difference(a, b)
 	// A section that was not read again would otherwise be moved on to b.At.
-	if older(b.Workloads, b.At) {
-		p.Workloads = &b.Workloads
-	}
-	p.Netns = orOlder(p.Netns, &b.Netns, b.At)
-	p.Loops = orOlder(p.Loops, &b.Loops, b.At)
-	p.Dirs = orOlder(p.Dirs, &b.Dirs, b.At)
+	p.Workloads, p.WorkloadsBy = keepAge(b.Workloads, b.At, workloadKey, p.Workloads, p.WorkloadsBy)
+	p.Netns, p.NetnsBy = keepAge(b.Netns, b.At, resourceKey, p.Netns, p.NetnsBy)
+	p.Loops, p.LoopsBy = keepAge(b.Loops, b.At, resourceKey, p.Loops, p.LoopsBy)
+	p.Dirs, p.DirsBy = keepAge(b.Dirs, b.At, resourceKey, p.Dirs, p.DirsBy)
 	if older(b.GPUs, b.At) {
 		p.GPUs = &b.GPUs
 	}
@@ -46,8 +44,27 @@ func Differs(a, b fleet.Facts) bool {
 
 // IsZero reports whether the patch changes nothing.
 func (p Patch) IsZero() bool {
-	return len(p.Set) == 0 && len(p.Gone) == 0 && p.Status == nil && p.Workloads == nil &&
-		p.Netns == nil && p.Loops == nil && p.Dirs == nil && p.GPUs == nil && p.State == nil
+	return len(p.Set) == 0 && len(p.Gone) == 0 && p.Status == nil && p.Workloads == nil && p.WorkloadsBy == nil &&
+		p.Netns == nil && p.NetnsBy == nil && p.Loops == nil && p.LoopsBy == nil && p.Dirs == nil && p.DirsBy == nil &&
+		p.GPUs == nil && p.State == nil
+}
+
+// Whole is the patch without deltas, for whoever does not know them; b is what it
+// leads to.
+func (p Patch) Whole(b fleet.Facts) Patch {
+	if p.WorkloadsBy != nil {
+		p.Workloads, p.WorkloadsBy = &b.Workloads, nil
+	}
+	if p.NetnsBy != nil {
+		p.Netns, p.NetnsBy = &b.Netns, nil
+	}
+	if p.LoopsBy != nil {
+		p.Loops, p.LoopsBy = &b.Loops, nil
+	}
+	if p.DirsBy != nil {
+		p.Dirs, p.DirsBy = &b.Dirs, nil
+	}
+	return p
 }
 
 // StateOf takes from facts what the agent itself decides.
@@ -62,18 +79,10 @@ func difference(a, b fleet.Facts) Patch {
 		s := fleet.Probe("processes", b.Processes)
 		p.Status = &s
 	}
-	if !sameReading(a.Workloads, b.Workloads) {
-		p.Workloads = &b.Workloads
-	}
-	if !sameReading(a.Netns, b.Netns) {
-		p.Netns = &b.Netns
-	}
-	if !sameReading(a.Loops, b.Loops) {
-		p.Loops = &b.Loops
-	}
-	if !sameReading(a.Dirs, b.Dirs) {
-		p.Dirs = &b.Dirs
-	}
+	p.Workloads, p.WorkloadsBy = section(a.Workloads, b.Workloads, workloadKey)
+	p.Netns, p.NetnsBy = section(a.Netns, b.Netns, resourceKey)
+	p.Loops, p.LoopsBy = section(a.Loops, b.Loops, resourceKey)
+	p.Dirs, p.DirsBy = section(a.Dirs, b.Dirs, resourceKey)
 	if !sameReading(a.GPUs, b.GPUs) {
 		p.GPUs = &b.GPUs
 	}
@@ -168,13 +177,6 @@ func older[T any](r fleet.Reading[T], at time.Time) bool {
 	return r.Status != fleet.Unknown && r.At.Before(at)
 }
 
-func orOlder(have, b *fleet.Reading[[]fleet.Resource], at time.Time) *fleet.Reading[[]fleet.Resource] {
-	if older(*b, at) {
-		return b
-	}
-	return have
-}
-
 // Apply returns the facts after a change. It never alters f; a change that does
 // not follow f is ErrMissed.
 func Apply(f fleet.Facts, c Change) (fleet.Facts, error) {
@@ -190,10 +192,10 @@ func Apply(f fleet.Facts, c Change) (fleet.Facts, error) {
 		p = *c.Patch
 	}
 	f.Processes = applyProcesses(f.Processes, p, c.At)
-	f.Workloads = applyReading(f.Workloads, p.Workloads, c.At)
-	f.Netns = applyReading(f.Netns, p.Netns, c.At)
-	f.Loops = applyReading(f.Loops, p.Loops, c.At)
-	f.Dirs = applyReading(f.Dirs, p.Dirs, c.At)
+	f.Workloads = applyDelta(applyReading(f.Workloads, p.Workloads, c.At), p.WorkloadsBy, workloadKey)
+	f.Netns = applyDelta(applyReading(f.Netns, p.Netns, c.At), p.NetnsBy, resourceKey)
+	f.Loops = applyDelta(applyReading(f.Loops, p.Loops, c.At), p.LoopsBy, resourceKey)
+	f.Dirs = applyDelta(applyReading(f.Dirs, p.Dirs, c.At), p.DirsBy, resourceKey)
 	f.GPUs = applyReading(f.GPUs, p.GPUs, c.At)
 	if s := p.State; s != nil {
 		f.Holds, f.Unheld, f.Sealed, f.Tickets, f.Accepted = s.Holds, s.Unheld, s.Sealed, s.Tickets, s.Accepted

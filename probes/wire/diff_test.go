@@ -3,6 +3,9 @@ package wire_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,14 +35,18 @@ func drawFacts(t *rapid.T, gen uint64, at time.Time, label string) fleet.Facts {
 	f.Processes.At = drawAt(t, f.Processes.Status, at)
 	f.Workloads.Status = status.Draw(t, "status")
 	f.Workloads.At = drawAt(t, f.Workloads.Status, at)
-	if rapid.Bool().Draw(t, "workload") {
-		f.Workloads.Value = []fleet.Workload{{Key: fleet.Key{Kind: "vm", ID: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "id")}, Labels: map[string]string{"k": rapid.SampledFrom([]string{"x", "y"}).Draw(t, "v")}}}
+	for range rapid.IntRange(0, 4).Draw(t, "workloads") {
+		f.Workloads.Value = append(f.Workloads.Value, fleet.Workload{Key: fleet.Key{Kind: "vm", ID: rapid.SampledFrom([]string{"1", "2", "3", "4"}).Draw(t, "id")}, Labels: map[string]string{"k": rapid.SampledFrom([]string{"x", "y"}).Draw(t, "v")}})
+	}
+	if rapid.Bool().Draw(t, "in order") { // as the probes give them; otherwise it has to be told whole
+		slices.SortFunc(f.Workloads.Value, func(a, b fleet.Workload) int { return a.Key.Compare(b.Key) })
+		f.Workloads.Value = slices.CompactFunc(f.Workloads.Value, func(a, b fleet.Workload) bool { return a.Key == b.Key })
 	}
 	for _, r := range []*fleet.Reading[[]fleet.Resource]{&f.Netns, &f.Loops, &f.Dirs} {
 		r.Status = status.Draw(t, "status")
 		r.At = drawAt(t, r.Status, at)
-		if rapid.Bool().Draw(t, "resource") {
-			r.Value = []fleet.Resource{{Key: fleet.Key{Kind: "netns", ID: "n"}, Identity: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "identity")}}
+		for i := range rapid.IntRange(0, 3).Draw(t, "resources") {
+			r.Value = append(r.Value, fleet.Resource{Key: fleet.Key{Kind: "netns", ID: fmt.Sprint("n", i)}, Identity: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "identity")})
 		}
 	}
 	f.GPUs.Status = status.Draw(t, "status")
@@ -76,6 +83,12 @@ func TestApplyingADifferenceGivesTheOther(t *testing.T) {
 		a := drawFacts(t, 7, epoch, "a")
 		b := drawFacts(t, 8, epoch.Add(5*time.Second), "b")
 		patch := wire.Diff(a, b)
+		if rapid.Bool().Draw(t, "whole") { // to a reader who knows no deltas
+			patch = patch.Whole(b)
+			if patch.WorkloadsBy != nil || patch.NetnsBy != nil || patch.LoopsBy != nil || patch.DirsBy != nil {
+				t.Fatalf("not whole: %+v", patch)
+			}
+		}
 		line := asJSON(t, wire.Change{Generation: 8, Since: 7, Patch: &patch, At: b.At})
 		var c wire.Change
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
@@ -120,5 +133,23 @@ func TestAMissedChangeIsNoticed(t *testing.T) {
 	_, err := wire.Apply(fleet.Facts{Generation: 3}, wire.Change{Generation: 5, Since: 4, Idle: true})
 	if !errors.Is(err, wire.ErrMissed) {
 		t.Fatalf("got %v, want ErrMissed", err)
+	}
+}
+
+// What one workload of many costs when it changes is about its own size.
+func TestAChangeCostsWhatChanged(t *testing.T) {
+	facts := func(n int) fleet.Facts {
+		f := fleet.Facts{Generation: uint64(n), At: epoch, Workloads: fleet.Read([]fleet.Workload(nil), "t", epoch, 0)}
+		for i := range n {
+			run := fleet.Run{Boot: "b", PID: 10 + i, Start: 7}
+			f.Workloads.Value = append(f.Workloads.Value, fleet.Workload{Key: fleet.Key{Kind: "vm", ID: fmt.Sprintf("%04d", i)}, Run: run, Runs: []fleet.Run{run}, Phase: fleet.Running})
+		}
+		return f
+	}
+	a, b := facts(200), facts(199)
+	b.Workloads.Value[17].Owner = "ann"
+	line := asJSON(t, wire.Diff(a, b))
+	if len(line) > 400 || !strings.Contains(line, `"gone":["vm/0199"]`) {
+		t.Fatalf("%d bytes: %.400s", len(line), line)
 	}
 }

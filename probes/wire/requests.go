@@ -10,7 +10,7 @@ import (
 const (
 	PathSummary   = "/v1/summary"   // GET, observe → fleet.Summary
 	PathFacts     = "/v1/facts"     // GET, observe → fleet.Facts; ?fresh=1 probes anew before it answers
-	PathWatch     = "/v1/watch"     // GET, observe → JSON lines of Change; ?since=GENERATION
+	PathWatch     = "/v1/watch"     // GET, observe → JSON lines of Change; ?since=GENERATION&started=NS&by=key
 	PathHolds     = "/v1/holds"     // GET, observe → fleet.Holds
 	PathCordon    = "/v1/cordon"    // PUT CordonRequest, DELETE LiftRequest; cordon → HoldReply
 	PathDrain     = "/v1/drain"     // PUT DrainRequest, DELETE LiftRequest; operate → HoldReply
@@ -82,8 +82,10 @@ type Change struct {
 	At   time.Time `json:"at"`
 }
 
-// Patch replaces what changed. Sections that are nil did not change, except
-// that every probe's time moves on to Change.At while its status stays.
+// Patch is what changed. Sections that are nil did not change, except that every
+// probe's time moves on to Change.At while its status stays. A section comes
+// whole, or as a delta to a caller that asked for ?by=key: one that does not know
+// deltas would pass over them and go on with what is no longer so.
 type Patch struct {
 	Set       []fleet.Process                  `json:"set,omitempty"`    // processes that are new or differ
 	Gone      []fleet.Run                      `json:"gone,omitempty"`   // processes that ended
@@ -94,6 +96,19 @@ type Patch struct {
 	Dirs      *fleet.Reading[[]fleet.Resource] `json:"dirs,omitempty"`
 	GPUs      *fleet.Reading[[]fleet.GPU]      `json:"gpus,omitempty"`
 	State     *State                           `json:"state,omitempty"`
+
+	WorkloadsBy *Delta[fleet.Workload] `json:"workloads_by,omitempty"`
+	NetnsBy     *Delta[fleet.Resource] `json:"netns_by,omitempty"`
+	LoopsBy     *Delta[fleet.Resource] `json:"loops_by,omitempty"`
+	DirsBy      *Delta[fleet.Resource] `json:"dirs_by,omitempty"`
+}
+
+// Delta is what changed in a section whose things are in the order of their keys,
+// each key once, while the probe's status, source and error stayed.
+type Delta[T any] struct {
+	Set  []T         `json:"set,omitempty"`  // new or different
+	Gone []fleet.Key `json:"gone,omitempty"` //
+	At   time.Time   `json:"at,omitzero"`    // of the reading, where it is older than Change.At
 }
 
 // State is the part of the facts that the agent itself decides.

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // Limits of the protocol.
@@ -28,6 +29,14 @@ const (
 	MagicWindow = 64 << 10 // bytes in which the magic line must appear
 	MaxBody     = 1 << 20  // bytes of a request
 	RetryAfter  = 30       // seconds, in the Retry-After of a refused admission
+)
+
+// Both ends ask a silent other for a sign of life, and end the connection without
+// one. A machine that is busy may take seconds to run whoever has to answer; to
+// take it for dead would cost it another SSH login just then.
+const (
+	PingEvery    = 2 * time.Second
+	PingPatience = 5 * time.Second
 )
 
 // Role is what a socket lets its callers do.

@@ -1,12 +1,14 @@
 package station
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -43,6 +45,7 @@ type channel struct {
 	mu     sync.Mutex
 	client *client.Client
 	key    ssh.PublicKey
+	seen   atomic.Pointer[fleet.Facts] // by the last watch: the next one asks for what has changed since
 }
 
 func openPool(cfg config.Fleet) (*sshlink.Pool, error) {
@@ -64,19 +67,21 @@ func newAgents(cfg config.Fleet, pool *sshlink.Pool, host func(context.Context, 
 	return &agents{cfg: cfg, pool: pool, host: host, operator: operator, channels: map[channelKey]*channel{}}
 }
 
+func addressOf(h fleet.Host) string { return cmp.Or(h.Address, h.ID.Name()) }
+
+func (a *agents) channel(h fleet.Host, role wire.Role) *channel {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := channelKey{addressOf(h), role}
+	if a.channels[k] == nil {
+		a.channels[k] = &channel{}
+	}
+	return a.channels[k]
+}
+
 // open returns the channel to an address for a role.
 func (a *agents) open(ctx context.Context, h fleet.Host, role wire.Role) (*client.Client, ssh.PublicKey, error) {
-	address := h.Address
-	if address == "" {
-		address = h.ID.Name()
-	}
-	a.mu.Lock()
-	c := a.channels[channelKey{address, role}]
-	if c == nil {
-		c = &channel{}
-		a.channels[channelKey{address, role}] = c
-	}
-	a.mu.Unlock()
+	c := a.channel(h, role)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.client != nil {
@@ -88,7 +93,7 @@ func (a *agents) open(ctx context.Context, h fleet.Host, role wire.Role) (*clien
 			return c.client, c.key, nil
 		}
 	}
-	cl, key, err := a.dial(ctx, address, role)
+	cl, key, err := a.dial(ctx, addressOf(h), role)
 	if err != nil {
 		return nil, nil, a.explain(h, err)
 	}
@@ -168,14 +173,24 @@ func (a *agents) observe(ctx context.Context, h fleet.Host) (observe.Agent, erro
 	if err != nil {
 		return nil, err
 	}
-	return watched{cl}, nil
+	return watched{cl, a.channel(h, wire.Observe)}, nil
 }
 
 // watched is a client as the observer wants it.
-type watched struct{ *client.Client }
+type watched struct {
+	*client.Client
+	channel *channel
+}
 
 func (w watched) Watch(ctx context.Context, fn func(fleet.Facts) error) error {
-	return w.Client.Watch(ctx, 0, fn)
+	var have fleet.Facts
+	if seen := w.channel.seen.Load(); seen != nil {
+		have = *seen
+	}
+	return w.Client.Watch(ctx, have, func(f fleet.Facts) error {
+		w.channel.seen.Store(&f)
+		return fn(f)
+	})
 }
 
 // Agent implements engine.Agents.
