@@ -57,6 +57,17 @@ func (p *Plane) host(scan func(...any) error) (fleet.Host, error) {
 	return h, nil
 }
 
+// Host reads one host, and reports whether the plane lists it.
+func (p *Plane) Host(ctx context.Context, id fleet.HostID) (h fleet.Host, listed bool, err error) {
+	h, err = p.one(ctx, p.db, id)
+	var missing *MissingError
+	if errors.As(err, &missing) {
+		return fleet.Host{}, false, nil
+	}
+	h.DrainWho = strings.TrimPrefix(h.DrainWho, mark)
+	return h, err == nil, p.fail("read host", err)
+}
+
 type querier interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
 }

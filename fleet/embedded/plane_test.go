@@ -63,6 +63,12 @@ func TestHostsAndClaims(t *testing.T) {
 			!hosts[0].Heartbeat.Equal(c.t) || hosts[0].Pool() != "gpu" || hosts[0].Address != "alias-a" {
 			t.Fatalf("hosts %+v, %v", hosts, err)
 		}
+		if h, listed, err := p.Host(ctx, "demo/a"); err != nil || !listed || !reflect.DeepEqual(h, hosts[0]) {
+			t.Errorf("host alone: %+v, listed %v, %v", h, listed, err)
+		}
+		if h, listed, err := p.Host(ctx, "demo/none"); err != nil || listed {
+			t.Errorf("%+v, listed %v, %v", h, listed, err)
+		}
 
 		vm := fleet.Key{Kind: "vm", ID: "v1"}
 		full := fleet.Claim{Key: vm, Host: "demo/a", Phase: fleet.Running, Class: fleet.Pausable, Owner: "ann", Status: "busy",

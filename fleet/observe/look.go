@@ -73,11 +73,9 @@ func (o *Observer) Host(ctx context.Context, id fleet.HostID) (fleet.Host, error
 func (o *Observer) host(ctx context.Context, plane Plane, id fleet.HostID) (fleet.Host, error) {
 	ctx, cancel := context.WithTimeout(ctx, planeTimeout)
 	defer cancel()
-	hosts, err := plane.Hosts(ctx)
-	for _, h := range hosts {
-		if h.ID == id {
-			return h, nil
-		}
+	h, listed, err := find(ctx, plane, id)
+	if listed {
+		return h, nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,6 +86,20 @@ func (o *Observer) host(ctx context.Context, plane Plane, id fleet.HostID) (flee
 		return fleet.Host{}, fmt.Errorf("look at %s: plane %s: %w", id, id.Plane(), err)
 	}
 	return fleet.Host{}, fmt.Errorf("look at %s: plane %s: %w", id, id.Plane(), ErrNotListed)
+}
+
+func find(ctx context.Context, plane Plane, id fleet.HostID) (fleet.Host, bool, error) {
+	if f, can := plane.(Finder); can {
+		h, listed, err := f.Host(ctx, id)
+		return h, listed && err == nil, err
+	}
+	hosts, err := plane.Hosts(ctx)
+	for _, h := range hosts {
+		if h.ID == id {
+			return h, true, nil
+		}
+	}
+	return fleet.Host{}, false, err
 }
 
 func (o *Observer) readFacts(ctx context.Context, h fleet.Host) fleet.Reading[fleet.Facts] {

@@ -201,3 +201,38 @@ func TestSkewedPlane(t *testing.T) {
 		}
 	}
 }
+
+// finder is a plane that can look one host up.
+type finder struct{ *fakes }
+
+func (f finder) Host(ctx context.Context, id fleet.HostID) (fleet.Host, bool, error) {
+	hosts, err := f.Hosts(ctx)
+	f.do(func() { f.calls[len(f.calls)-1] = "host" })
+	for _, h := range hosts {
+		if h.ID == id {
+			return h, true, nil
+		}
+	}
+	return fleet.Host{}, false, err
+}
+
+// Whoever looks at one host does not have the plane list all of them, and hears
+// the same of one that is not listed or whose plane is away.
+func TestLookFindsOneHost(t *testing.T) {
+	f := newFakes("a", "b")
+	o := New(Config{Planes: map[string]Plane{"p": finder{f}}, Agent: func(_ context.Context, h fleet.Host) (Agent, error) { return fakeAgent{f, h.ID}, nil }})
+	v, err := o.Look(t.Context(), "p/b")
+	if err != nil || v.Host.ID != "p/b" || v.Facts.Status != fleet.OK {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if slices.Contains(f.calls, "hosts") || !slices.Contains(f.calls, "host") {
+		t.Fatalf("calls %v", f.calls)
+	}
+	if _, err := o.Look(t.Context(), "p/c"); !errors.Is(err, ErrNotListed) {
+		t.Fatalf("not listed: %v", err)
+	}
+	f.away = true
+	if _, err := o.Look(t.Context(), "p/b"); !errors.Is(err, errAway) || errors.Is(err, ErrNotListed) {
+		t.Fatalf("plane away: %v", err)
+	}
+}

@@ -34,6 +34,12 @@ type Eligibler interface {
 	Eligible(ctx context.Context, host fleet.HostID) (fleet.Eligibility, error)
 }
 
+// Finder is a plane that can look one host up without listing all of them, which
+// is what whoever acts on many hosts would otherwise make it do all the time.
+type Finder interface {
+	Host(ctx context.Context, id fleet.HostID) (h fleet.Host, listed bool, err error)
+}
+
 // SelfClaimer is a plane without claims of its own: the host's word is taken.
 type SelfClaimer interface{ SelfClaims() bool }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,6 +67,17 @@ func (p *Plane) host(r row) (fleet.Host, error) {
 }
 
 func inRow(id string, err error) error { return fmt.Errorf("row %.60q: %w", id, err) }
+
+// Host reads one host, and reports whether the plane lists it.
+func (p *Plane) Host(ctx context.Context, id fleet.HostID) (h fleet.Host, listed bool, err error) {
+	h, err = p.one(ctx, id)
+	var missing *MissingError
+	if errors.As(err, &missing) {
+		return fleet.Host{}, false, nil
+	}
+	h.DrainWho = strings.TrimPrefix(h.DrainWho, mark)
+	return h, err == nil, err
+}
 
 // one reads a single host, as it is stored.
 func (p *Plane) one(ctx context.Context, id fleet.HostID) (fleet.Host, error) {

@@ -67,6 +67,16 @@ func TestHostsAndClaims(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(hosts, want) {
 		t.Errorf("hosts\n%+v\nwant\n%+v\n%v", hosts, want, err)
 	}
+	for _, h := range want {
+		if got, listed, err := p.Host(ctx, h.ID); err != nil || !listed || !reflect.DeepEqual(got, h) {
+			t.Errorf("host alone\n%+v, listed %v\nwant\n%+v\n%v", got, listed, h, err)
+		}
+	}
+	for _, id := range []fleet.HostID{"prod/gpu-3", "other/gpu-1"} {
+		if got, listed, err := p.Host(ctx, id); err != nil || listed {
+			t.Errorf("%s: %+v, listed %v, %v", id, got, listed, err)
+		}
+	}
 
 	all, err := p.Claims(ctx, nil)
 	one := []fleet.Claim{

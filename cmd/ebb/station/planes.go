@@ -11,6 +11,7 @@ import (
 	"ebb/fleet/config"
 	"ebb/fleet/embedded"
 	"ebb/fleet/none"
+	"ebb/fleet/observe"
 	"ebb/fleet/postgres"
 	"ebb/fleet/sshlink"
 )
@@ -37,6 +38,19 @@ type plane struct {
 func (p plane) SelfClaims() bool {
 	s, ok := p.inner.(interface{ SelfClaims() bool })
 	return ok && s.SelfClaims()
+}
+
+// Host implements observe.Finder, by listing all where the plane can't do better.
+func (p plane) Host(ctx context.Context, id fleet.HostID) (fleet.Host, bool, error) {
+	if f, can := p.inner.(observe.Finder); can {
+		return f.Host(ctx, id)
+	}
+	hosts, err := p.inner.Hosts(ctx)
+	i := slices.IndexFunc(hosts, func(h fleet.Host) bool { return h.ID == id })
+	if err != nil || i < 0 {
+		return fleet.Host{}, false, err
+	}
+	return hosts[i], true, nil
 }
 
 // margin is added to a scheduler's cache window: what was decided in its last
