@@ -12,7 +12,8 @@ import (
 // repeat it, so what arrives in mid-drain is seen, and marked late.
 func (d *decider) inventory() {
 	d.present = make(map[fleet.Key]bool, len(d.v.Source.Findings))
-	d.seen = make(map[fleet.Key]Found, len(d.v.Source.Findings))
+	d.seen = make(map[fleet.Key]*Found, len(d.v.Source.Findings))
+	shown := make([]Found, 0, len(d.v.Source.Findings)) // never grows: d.seen points into it
 	for _, w := range d.facts.Workloads.Value {
 		d.present[w.Key] = w.Phase != fleet.Gone
 	}
@@ -29,7 +30,8 @@ func (d *decider) inventory() {
 			continue
 		}
 		if found.Kept == "" {
-			d.seen[f.Key] = found
+			shown = append(shown, found)
+			d.seen[f.Key] = &shown[len(shown)-1]
 		}
 		switch {
 		case !known || old.Run != found.Run:
@@ -132,9 +134,19 @@ func differs(it Item, f Found) bool {
 	}
 	return it.Verdict != f.Verdict || it.Class != f.Class || it.Phase != f.Phase || it.Rule != f.Rule ||
 		!it.Expires.Equal(f.Expires) || it.Declared != f.Declared || it.MayDie != f.MayDie || it.Kept != f.Kept ||
-		it.Lever != f.Lever || it.Readiness != f.Readiness || !reflect.DeepEqual(it.InFlight, f.InFlight) || !reflect.DeepEqual(it.Needs, f.Needs) ||
+		it.Lever != f.Lever || it.Readiness != f.Readiness || !sameInFlight(it.InFlight, f.InFlight) || !sameNeeds(it.Needs, f.Needs) ||
 		it.Start != f.Start || it.Health != f.Health || it.Stop != f.Stop || it.Owner != f.Owner ||
 		it.Budget.Move < f.Budget.Move || it.Budget.Grace < f.Budget.Grace
+}
+
+// sameInFlight and sameNeeds spare most workloads, which have neither, a deep
+// comparison.
+func sameInFlight(a, b *fleet.InFlight) bool {
+	return a == b || a != nil && b != nil && reflect.DeepEqual(a, b)
+}
+
+func sameNeeds(a, b fleet.Needs) bool {
+	return a.IsZero() && b.IsZero() || reflect.DeepEqual(a, b)
 }
 
 // mayDie says whether a class has a strategy that can end in a KILL. An

@@ -61,7 +61,7 @@ type decider struct {
 	moving  int                      // items whose strategy has begun and not ended
 	inbound map[fleet.HostID][]Found // what this drain brings to each target
 	present map[fleet.Key]bool       // what is on the host
-	seen    map[fleet.Key]Found      // subjects, as this reading shows them
+	seen    map[fleet.Key]*Found     // subjects, as this reading shows them
 	only    func(Item) bool          // the items that may be acted upon; nil is all
 }
 

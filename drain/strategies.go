@@ -74,7 +74,10 @@ func (d *decider) byClass(it Item) {
 // doubtful reports whether this reading can't say that somebody claims the item:
 // then nothing is done to it now, even where an earlier reading could.
 func (d *decider) doubtful(it Item) bool {
-	now := d.seen[it.Key].Verdict
+	var now fleet.Verdict
+	if f := d.seen[it.Key]; f != nil {
+		now = f.Verdict
+	}
 	if now == fleet.Agreed || now == fleet.Resting {
 		return false
 	}
@@ -100,7 +103,7 @@ func (d *decider) expire(it Item) {
 	case !it.NoticeAt.IsZero():
 		d.escalate(it, "plan", false)
 	case ends:
-		d.because(it, fleet.Because(WaitExpires, "at", stamp(it.Expires)))
+		d.becauseAt(it, WaitExpires, "at", it.Expires)
 		d.wake(it.Expires)
 	case d.now.Before(start):
 		d.wake(start)

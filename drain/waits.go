@@ -38,6 +38,16 @@ func (d *decider) because(it Item, r fleet.Reason) {
 	}
 }
 
+// becauseAt is because with a time as the only argument. Most of what waits, waits
+// for a time, and in most passes that is no news: then no reason is made.
+func (d *decider) becauseAt(it Item, code, name string, at time.Time) {
+	var room [len(time.RFC3339) + 8]byte
+	if have := it.Reason; have.Code == code && len(have.Args) == 1 && !at.IsZero() && have.Args[name] == string(at.UTC().AppendFormat(room[:0], time.RFC3339)) {
+		return
+	}
+	d.because(it, fleet.Because(code, name, stamp(at)))
+}
+
 // flushWaits records the reasons that are news. What the drain as a whole waited
 // for is over unless this pass said it again.
 func (d *decider) flushWaits() {

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,7 +39,10 @@ func (k Key) IsZero() bool { return k == Key{} }
 
 // Compare orders keys by kind, then id.
 func (k Key) Compare(o Key) int {
-	return cmp.Or(cmp.Compare(k.Kind, o.Kind), cmp.Compare(k.ID, o.ID))
+	if k.Kind != o.Kind {
+		return strings.Compare(k.Kind, o.Kind)
+	}
+	return strings.Compare(k.ID, o.ID)
 }
 
 // MarshalText makes Key usable as a JSON object key: "kind/id".

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
@@ -74,11 +75,13 @@ func decode(file string, data []byte, raw any) (*source, error) {
 	return s, nil
 }
 
-var goType = regexp.MustCompile(`^toml: cannot (?:decode|store) (?:TOML |a )?(.+?) (?:into struct field .* of type|in a) (.+)$`)
+var goType = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^toml: cannot (?:decode|store) (?:TOML |a )?(.+?) (?:into struct field .* of type|in a) (.+)$`)
+})
 
 // plain says a type error in TOML's words instead of Go's.
 func plain(says string) string {
-	m := goType.FindStringSubmatch(says)
+	m := goType().FindStringSubmatch(says)
 	if m == nil {
 		return strings.TrimPrefix(says, "toml: ")
 	}
@@ -261,12 +264,12 @@ func (s *source) unique(seen map[string]bool, path, value, what string) {
 	seen[value] = true
 }
 
-var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{[^{}]*\}`) })
 
 // placeholders checks that text names only the known ones, and returns how many
 // it names.
 func (s *source) placeholders(path, text string, known ...string) int {
-	names := placeholder.FindAllString(text, -1)
+	names := placeholder().FindAllString(text, -1)
 	for _, n := range names {
 		if !slices.Contains(known, n) {
 			s.add(path, "placeholder %s is not known; there are %s", n, strings.Join(known, " "))

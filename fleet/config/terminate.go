@@ -59,7 +59,7 @@ func (t Terminate) Argv(h fleet.Host) ([]string, error) {
 	argv := make([]string, len(t.Run))
 	for i, arg := range t.Run {
 		var bad error
-		argv[i] = placeholder.ReplaceAllStringFunc(arg, func(name string) string {
+		argv[i] = placeholder().ReplaceAllStringFunc(arg, func(name string) string {
 			v, known := values[name]
 			switch {
 			case !known:

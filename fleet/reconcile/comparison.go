@@ -19,6 +19,7 @@ type comparison struct {
 	changed   map[fleet.Key]bool         // the two readings of the claims differ
 	elsewhere map[fleet.Key]fleet.HostID // claimed on another host
 	workloads map[fleet.Key][]*fleet.Workload
+	order     []fleet.Key                    // of workloads
 	owned     map[fleet.Key][]*fleet.Process // by owner
 	things    map[fleet.Key][]*fleet.Resource
 	loose     []*fleet.Resource // of no workload and no claim
@@ -151,12 +152,14 @@ func (c *comparison) indexWorkloads() {
 		return cmp.Or(compareRuns(a.Run, b.Run), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Rule, b.Rule))
 	})
 	c.workloads = make(map[fleet.Key][]*fleet.Workload, len(sorted))
+	c.order = make([]fleet.Key, 0, len(sorted))
 	for from, to := 0, 1; from < len(sorted); from, to = to, to+1 {
 		k := sorted[from].Key
 		for to < len(sorted) && sorted[to].Key == k {
 			to++
 		}
 		c.workloads[k] = sorted[from:to:to]
+		c.order = append(c.order, k)
 		for _, w := range sorted[from:to] {
 			for _, thing := range w.Owns {
 				c.ownerOf[thing] = k
@@ -195,16 +198,22 @@ func (c *comparison) spokenFor(k fleet.Key) bool {
 	return len(c.workloads[k]) > 0 || c.claims[k] != nil
 }
 
-// keys lists all workloads and claims.
+// keys lists all workloads and claims, in order: findings that come in order are
+// sorted fast.
 func (c *comparison) keys() []fleet.Key {
-	keys := make([]fleet.Key, 0, len(c.workloads)+len(c.claims))
-	for k := range c.workloads {
-		keys = append(keys, k)
-	}
+	alone := make([]fleet.Key, 0, len(c.claims))
 	for k := range c.claims {
 		if len(c.workloads[k]) == 0 {
-			keys = append(keys, k)
+			alone = append(alone, k)
 		}
 	}
-	return keys
+	slices.SortFunc(alone, fleet.Key.Compare)
+	keys := make([]fleet.Key, 0, len(c.order)+len(alone))
+	for _, k := range c.order {
+		for len(alone) > 0 && alone[0].Compare(k) < 0 {
+			keys, alone = append(keys, alone[0]), alone[1:]
+		}
+		keys = append(keys, k)
+	}
+	return append(keys, alone...)
 }

@@ -114,6 +114,9 @@ func identity(f *fleet.Finding) string {
 }
 
 func compareRuns(a, b fleet.Run) int {
+	if a == b {
+		return 0
+	}
 	return cmp.Or(cmp.Compare(a.Boot, b.Boot), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Start, b.Start), cmp.Compare(a.UID, b.UID))
 }
 
