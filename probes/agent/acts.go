@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"ebb/fleet"
@@ -14,7 +15,7 @@ import (
 
 // actID is what an act's id must look like: one printable word. It may hold
 // slashes, so it never becomes a file name as it is.
-var actID = regexp.MustCompile(`^[!-~]{1,512}$`)
+var actID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[!-~]{1,512}$`) })
 
 // maxUnderWay is how many acts may run at once.
 const maxUnderWay = 1024
@@ -164,7 +165,7 @@ func (a *Agent) follow(ctx context.Context, id string, wait time.Duration) (wire
 }
 
 func (a *Agent) checkAct(req wire.ActRequest) error {
-	if !actID.MatchString(req.ID) || req.ID == "." || req.ID == ".." {
+	if !actID().MatchString(req.ID) || req.ID == "." || req.ID == ".." {
 		return refuse(wire.CodeBadRequest, "id: want one printable ASCII word of at most 512 bytes")
 	}
 	if err := a.checkMachine(req.Machine, true); err != nil {

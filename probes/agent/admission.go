@@ -149,7 +149,7 @@ func full(which string, there, limit int) error {
 func (a *Agent) settle(c Caller, id string, rep wire.TicketReport) (fleet.Ticket, error) {
 	person := rep.Closed == "settled"
 	switch {
-	case !ticketID.MatchString(id):
+	case !ticketID().MatchString(id):
 		return fleet.Ticket{}, refuse(wire.CodeNotFound, "no such ticket")
 	case !person && rep.Closed != "done" && rep.Closed != "failed":
 		return fleet.Ticket{}, refuse(wire.CodeBadRequest, "closed: want done, failed or settled")

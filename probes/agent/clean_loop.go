@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"ebb/probes/wire"
 )
 
-var loopName = regexp.MustCompile(`^loop[0-9]{1,6}$`)
+var loopName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^loop[0-9]{1,6}$`) })
 
 // loopHandle is a loop device that is held open: it can't be given to another
 // backing file by anybody who detaches it first, unless that shows in its status.
@@ -25,7 +26,7 @@ type loopHandle struct {
 }
 
 func holdLoop(dev, name string) (handle, error) {
-	if !loopName.MatchString(name) {
+	if !loopName().MatchString(name) {
 		return nil, refuse(wire.CodeBadRequest, "loop: want a name like loop0")
 	}
 	fd, err := unix.Open(filepath.Join(dev, name), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)

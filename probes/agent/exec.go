@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -47,7 +48,7 @@ const (
 
 // execName is what a kind and an id must look like to reach a command as
 // EBB_KIND and EBB_ID: nothing that a shell script could trip over.
-var execName = regexp.MustCompile(`^[A-Za-z0-9._@:-]{1,128}$`)
+var execName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._@:-]{1,128}$`) })
 
 func (a *Agent) checkExec(req wire.ActRequest) error {
 	if req.Drain == "" {
@@ -56,7 +57,7 @@ func (a *Agent) checkExec(req wire.ActRequest) error {
 	if _, ok := a.cfg.Commands[req.Command]; !ok {
 		return refuse(wire.CodeUnknownName, fmt.Sprintf("no command %q in this host's configuration", req.Command))
 	}
-	if !execName.MatchString(req.Key.Kind) || !execName.MatchString(req.Key.ID) {
+	if !execName().MatchString(req.Key.Kind) || !execName().MatchString(req.Key.ID) {
 		return refuse(wire.CodeBadRequest, "kind and id of a workload that a command runs for: want 1 to 128 of A-Za-z0-9._@:-")
 	}
 	if req.Timeout < 0 {

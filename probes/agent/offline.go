@@ -109,7 +109,7 @@ func (o Offline) Settle(ctx context.Context, c Caller, id string, rep wire.Ticke
 	if rep.Closed != "done" && rep.Closed != "failed" {
 		return t, refuse(wire.CodeBadRequest, "closed: want done or failed")
 	}
-	if !ticketID.MatchString(id) {
+	if !ticketID().MatchString(id) {
 		return t, refuse(wire.CodeNotFound, "no such ticket")
 	}
 	err = o.own(ctx, func() error {

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,7 +33,7 @@ const (
 // unreadable is the ticket that stands for all of a directory that can't be read.
 const unreadable = "UNREADABLETICKETS"
 
-var ticketID = regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`)
+var ticketID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`) })
 
 // newTicket makes a ticket with a random id.
 func newTicket(op fleet.Op, key fleet.Key, who string, ttl time.Duration, now time.Time) fleet.Ticket {
@@ -100,7 +101,7 @@ func readTickets(state string) (map[string]fleet.Ticket, error) {
 	tickets := make(map[string]fleet.Ticket, len(entries))
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok || !ticketID.MatchString(id) {
+		if !ok || !ticketID().MatchString(id) {
 			continue
 		}
 		t, err := readTicket(dir, id)
