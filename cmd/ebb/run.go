@@ -56,6 +56,7 @@ func (a *app) resident(ctx context.Context, s *station.Station) error {
 	if err := s.NeedJournal(); err != nil {
 		return err
 	}
+	station.Frugal()
 	s.Observe(ctx)
 	r := station.NewResident(s)
 	r.Say = func(line string) {

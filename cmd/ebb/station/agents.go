@@ -30,6 +30,7 @@ type agents struct {
 	pool     *sshlink.Pool
 	host     func(context.Context, fleet.HostID) (fleet.Host, error)
 	operator string
+	dialer   func(ctx context.Context, address string, role wire.Role) (net.Conn, ssh.PublicKey, error) // over SSH, but for benchmarks
 
 	mu       sync.Mutex
 	channels map[channelKey]*channel
@@ -64,7 +65,9 @@ func openPool(cfg config.Fleet) (*sshlink.Pool, error) {
 }
 
 func newAgents(cfg config.Fleet, pool *sshlink.Pool, host func(context.Context, fleet.HostID) (fleet.Host, error), operator string) *agents {
-	return &agents{cfg: cfg, pool: pool, host: host, operator: operator, channels: map[channelKey]*channel{}}
+	a := &agents{cfg: cfg, pool: pool, host: host, operator: operator, channels: map[channelKey]*channel{}}
+	a.dialer = a.overSSH
+	return a
 }
 
 func addressOf(h fleet.Host) string { return cmp.Or(h.Address, h.ID.Name()) }
@@ -110,19 +113,25 @@ func (a *agents) dial(ctx context.Context, address string, role wire.Role) (*cli
 	ctx, cancel := context.WithTimeout(ctx, reachWithin)
 	defer cancel()
 	var key ssh.PublicKey
-	cl, err := client.Dial(ctx, func(ctx context.Context) (net.Conn, error) {
-		conn, err := a.pool.Conn(ctx, address)
-		if err != nil {
-			return nil, err
-		}
-		key = conn.HostKey()
-		stream, err := conn.Exec(ctx, a.command(role))
-		if err != nil {
-			return nil, err
-		}
-		return stream.NetConn(), nil
+	cl, err := client.Dial(ctx, func(ctx context.Context) (stream net.Conn, err error) {
+		stream, key, err = a.dialer(ctx, address, role)
+		return stream, err
 	}, client.Options{Role: role, Version: version.Version, Operator: a.operator})
 	return cl, key, err
+}
+
+// overSSH runs the agent's end of a channel on the host, and returns the channel
+// with the host key that the handshake showed.
+func (a *agents) overSSH(ctx context.Context, address string, role wire.Role) (net.Conn, ssh.PublicKey, error) {
+	conn, err := a.pool.Conn(ctx, address)
+	if err != nil {
+		return nil, nil, err
+	}
+	stream, err := conn.Exec(ctx, a.command(role))
+	if err != nil {
+		return nil, nil, err
+	}
+	return stream.NetConn(), conn.HostKey(), nil
 }
 
 // command is what runs on the host, in its user's shell.
