@@ -30,9 +30,6 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if status, ok := lab.Main(os.Args); ok {
-		os.Exit(status)
-	}
 	if socket := os.Getenv(envResident); socket != "" {
 		os.Exit(residentMain(socket))
 	}
@@ -61,8 +58,8 @@ func benchMain(m *testing.M) int {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return failed(err)
 	}
-	for _, name := range []string{"ebb", "ebbd"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(lab.Bin(dir), name), "ebb/cmd/"+name)
+	for name, pkg := range map[string]string{"ebb": "ebb/cmd/ebb", "ebbd": "ebb/cmd/ebbd", "labhost": "ebb/demo/lab/labhost"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(lab.Bin(dir), name), pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return failed(fmt.Errorf("build %s: %w\n%s", name, err, out))
