@@ -8,9 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"ebb/cmd/version"
 	"ebb/fleet"
 	"ebb/fleet/sshlink"
 	"ebb/probes/wire"
@@ -32,24 +29,14 @@ func (s *Station) Doctor(ctx context.Context) []Checkup {
 	for _, name := range slices.Sorted(maps.Keys(s.planes)) {
 		out = append(out, s.checkPlane(ctx, name, s.planes[name]))
 	}
-	out = append(out, s.checkTerminator(), s.checkNotices(), s.checkOperators())
-	out = append(out, s.checkLevers()...)
+	out = append(out, s.checkTerminator(), s.checkOperators())
+	out = append(out, s.checkNotices(ctx)...)
+	out = append(out, s.checkLevers(ctx)...)
 	if n := s.spool.waiting(); n > 0 {
 		out = append(out, Checkup{What: "spool", Result: "warn", Detail: fmt.Sprintf("%d records in %s are not journaled yet", n, s.spool.path),
 			Do: "they are appended as soon as the journal takes them; records of another journal wait for it"})
 	}
-	hosts, _ := s.Hosts(ctx)
-	checks := make([]Checkup, len(hosts))
-	var g errgroup.Group
-	g.SetLimit(16)
-	for i, h := range hosts {
-		g.Go(func() error {
-			checks[i] = s.checkHost(ctx, h)
-			return nil
-		})
-	}
-	_ = g.Wait()
-	return append(out, checks...)
+	return append(out, s.checkHosts(ctx)...)
 }
 
 // checkSSH names the lines of ssh_config that were passed over: a host that the
@@ -60,27 +47,6 @@ func (s *Station) checkSSH() []Checkup {
 		out = append(out, Checkup{What: "ssh_config", Result: "warn", Detail: w, Do: "say it in another way, or name another file with [ssh] config"})
 	}
 	return out
-}
-
-func (s *Station) checkJournal(ctx context.Context) Checkup {
-	c := Checkup{What: "journal", Result: "fail", Do: "check [journal] url; a drain needs it, a cordon does not"}
-	if s.Journal == nil {
-		c.Detail = s.JournalError.Error()
-		return c
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	now, err := s.Journal.Now(ctx)
-	if err != nil {
-		c.Detail = err.Error()
-		return c
-	}
-	c.Result, c.Detail, c.Do = "ok", s.Journal.Name(), ""
-	if skew := time.Since(now).Abs(); skew > 2*time.Second {
-		c.Result, c.Do = "warn", "set this machine's clock, or the database's"
-		c.Detail += fmt.Sprintf("; its clock and ours differ by %s", skew.Round(time.Second))
-	}
-	return c
 }
 
 func (s *Station) checkPlane(ctx context.Context, name string, p plane) Checkup {
@@ -96,6 +62,9 @@ func (s *Station) checkPlane(ctx context.Context, name string, p plane) Checkup 
 		return c
 	}
 	c.Result, c.Detail = "ok", fmt.Sprintf("%d hosts", len(hosts))
+	if len(hosts) == 0 {
+		c.Result, c.Detail, c.Do = "warn", "it lists no host", "check its url, [plane.statements], or the hosts in the file"
+	}
 	if p.SelfClaims() {
 		c.Detail += "; no claims of its own, so ghosts and orphans can't be told"
 	} else if len(hosts) > 0 {
@@ -117,62 +86,6 @@ func (s *Station) checkTerminator() Checkup {
 		c.Detail = t.Run[0]
 		if _, err := exec.LookPath(t.Run[0]); err != nil {
 			c.Result, c.Detail, c.Do = "fail", err.Error(), "install it on this console, or correct run in [terminate]"
-		}
-	}
-	return c
-}
-
-func (s *Station) checkNotices() Checkup {
-	if len(s.Config.Notices) == 0 {
-		return Checkup{What: "notices", Result: "warn", Detail: "no receiver is configured: owners are not told before TERM",
-			Do: "add [[notice]] with a webhook or a command"}
-	}
-	for _, n := range s.Config.Notices {
-		if n.Type == "command" {
-			if _, err := exec.LookPath(n.Run[0]); err != nil {
-				return Checkup{What: "notices", Result: "fail", Detail: err.Error(), Do: "install it on this console, or correct run in [[notice]]"}
-			}
-		}
-	}
-	return Checkup{What: "notices", Result: "ok", Detail: fmt.Sprintf("%d receivers", len(s.Config.Notices))}
-}
-
-// checkHost reaches a host and says which roles this operator has there.
-func (s *Station) checkHost(ctx context.Context, h fleet.Host) Checkup {
-	c := Checkup{What: "host " + h.ID.Name(), Result: "fail"}
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
-	cl, _, err := s.agents.open(ctx, h, wire.Observe)
-	if err != nil {
-		c.Detail, c.Do = err.Error(), hintOf(err)
-		return c
-	}
-	f, err := cl.Facts(ctx, true)
-	if err != nil {
-		c.Detail = err.Error()
-		return c
-	}
-	c.Result = "ok"
-	roles := "observe"
-	for _, r := range []wire.Role{wire.Cordon, wire.Operate, wire.Terminate} {
-		if _, _, err := s.agents.open(ctx, h, r); err == nil {
-			roles += ", " + string(r)
-		}
-	}
-	c.Detail = fmt.Sprintf("agent %s, roles: %s", f.Agent.Version, roles)
-	warn := func(detail, do string) { c.Result, c.Detail, c.Do = "warn", c.Detail+"; "+detail, do }
-	if skew := time.Since(f.At).Abs(); skew > 5*time.Second {
-		warn(fmt.Sprintf("its clock and ours differ by %s", skew.Round(time.Second)), "set its clock: expiries and countdowns are read by it")
-	}
-	if f.Agent.Version != version.Version {
-		warn("this console is "+version.Version, "ebb agent install "+h.ID.Name())
-	}
-	if f.Unheld {
-		warn("the agent has no record of its holds and admits nothing", "ebb uncordon "+h.ID.Name()+", or cordon it")
-	}
-	for _, p := range f.Probes() {
-		if p.Status != fleet.OK && p.Status != fleet.NotApplicable {
-			warn("probe "+p.Name+": "+p.Error, "look at the host: the gate stays shut while a probe fails")
 		}
 	}
 	return c

@@ -1,9 +1,6 @@
 package station
 
-import (
-	"fmt"
-	"os/exec"
-)
+import "fmt"
 
 // checkOperators says whose asks are obeyed, and whether this person's are.
 func (s *Station) checkOperators() Checkup {
@@ -21,18 +18,4 @@ func (s *Station) checkOperators() Checkup {
 		c.Detail = fmt.Sprintf("%d operators; you are %s", len(s.Config.Operators), s.Actor.Name)
 	}
 	return c
-}
-
-// checkLevers looks for the programs that move pausable and durable workloads.
-func (s *Station) checkLevers() []Checkup {
-	var out []Checkup
-	for _, l := range s.Config.Levers {
-		c := Checkup{What: "lever " + l.Name, Result: "ok", Detail: l.Run[0]}
-		if _, err := exec.LookPath(l.Run[0]); err != nil {
-			c.Result, c.Detail = "fail", err.Error()
-			c.Do = "install it on this console and wherever ebb run runs, or correct run in [[lever]]"
-		}
-		out = append(out, c)
-	}
-	return out
 }

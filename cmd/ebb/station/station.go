@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -49,6 +50,7 @@ type Station struct {
 	Trust    engine.Trust // whose asks are obeyed
 
 	JournalError error
+	trouble      atomic.Pointer[error] // what a watch of the journal last had
 
 	planes map[string]plane
 	pool   *sshlink.Pool
@@ -196,6 +198,7 @@ func (s *Station) openJournal(ctx context.Context, opts Options) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	s.Journal, s.JournalError = journal.Open(ctx, url, journal.WithTrouble(func(err error) {
+		s.trouble.Store(&err)
 		if err == nil {
 			s.log.Info("the journal answers again")
 			return
