@@ -73,6 +73,9 @@ func (m Model) shown() map[string][]line {
 // column draws one class in a block of exactly height lines, scrolled so that
 // the cursor is in it.
 func (m Model) column(section string, all []line, width, height int) []string {
+	if height < 1 {
+		return nil
+	}
 	s := m.env.Theme.Styles
 	out := []string{s.Title.Render(strings.ToUpper(section)) + s.Dim.Render(fmt.Sprintf("  %d", len(all)))}
 	if height > 4 {
