@@ -65,8 +65,8 @@ type drawing struct {
 	load  bool // whether there is no column for what runs
 
 	as     Arrangement
-	all    tally            // of all hosts
-	groups map[string]tally // and of each group
+	all    tally             // of all hosts
+	groups map[string]*tally // and of each group
 }
 
 // measure notes how wide the column of drains is, since its bar depends on it.
@@ -305,7 +305,7 @@ func (d *drawing) holding() string {
 }
 
 // loadText is what runs on a host in few words, where there is no column for it.
-func (r row) loadText() string {
+func (r *row) loadText() string {
 	text := "?"
 	if n := r.work(); n >= 0 {
 		text = fmt.Sprintf("%d run", n)

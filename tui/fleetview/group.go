@@ -13,7 +13,7 @@ import (
 
 // group is the value by which a host stands under a heading; "" where it has
 // none.
-func (r row) groupBy(by string) string {
+func (r *row) groupBy(by string) string {
 	switch by {
 	case "":
 		return ""
@@ -42,7 +42,7 @@ type tally struct {
 	busy, gpus                                 int
 }
 
-func (t *tally) add(r row) {
+func (t *tally) add(r *row) {
 	t.hosts++
 	if r.needs || r.forgotten {
 		t.needs++
@@ -83,7 +83,7 @@ const (
 	isTerminated  = "terminated"
 )
 
-func (r row) kind() string {
+func (r *row) kind() string {
 	switch {
 	case r.gone != "":
 		return isTerminated
@@ -127,7 +127,10 @@ func (d *drawing) counts(t tally) []string {
 // of their GPUs is used.
 func (d *drawing) heading(group string, shown int) widget.Cell {
 	s := d.env.Theme.Styles
-	t := d.groups[group]
+	t := tally{}
+	if g := d.groups[group]; g != nil {
+		t = *g
+	}
 	name := "no " + d.as.Group
 	if group != "" {
 		name = words.Name(group)

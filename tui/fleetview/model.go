@@ -56,13 +56,17 @@ func (m Model) SetFrame(f feed.Frame) Model {
 
 func (m Model) refresh() {
 	all := rows(m.frame, m.draw.as, m.env.Now())
-	m.draw.all, m.draw.groups = tally{}, map[string]tally{}
-	for _, r := range all {
+	m.draw.all, m.draw.groups = tally{}, map[string]*tally{}
+	for i := range all {
+		r := &all[i]
 		m.draw.all.add(r)
 		if m.draw.as.Group != "" {
 			t := m.draw.groups[r.group]
+			if t == nil {
+				t = &tally{}
+				m.draw.groups[r.group] = t
+			}
 			t.add(r)
-			m.draw.groups[r.group] = t
 		}
 	}
 	before := m.table.Place()

@@ -1,6 +1,7 @@
 package fleetview
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -335,5 +336,30 @@ func TestNarrowNamesAndReasons(t *testing.T) {
 	}
 	if w := widget.Widths(columns(80), 80-gutter, gap(80)); w[colWhy] < 12 || w[colAgent] == 0 || w[colDiff] == 0 {
 		t.Errorf("at 80 columns: %v", w)
+	}
+}
+
+// A frame of ten thousand hosts, drawn as sorted: what it takes is measured, since
+// the screen does it for each frame.
+func BenchmarkFrameOfTenThousand(b *testing.B) {
+	th, err := themes.Load("mono")
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := feed.Frame{At: now, Made: now, Policy: drain.DefaultPolicy()}
+	for i := range 10000 {
+		v := view(fmt.Sprintf("h-%05d", i), fleet.Holds{}, "")
+		v.Host.Labels = map[string]string{"pool": fmt.Sprint(i % 40)}
+		v.Summary.Value.Classes = map[fleet.Class]int{fleet.Stateless: 5}
+		f.Snapshot.Hosts = append(f.Snapshot.Hosts, v)
+	}
+	for _, a := range []Arrangement{{Sort: "attention"}, {Sort: "work", Group: "pool"}} {
+		b.Run(a.Sort+" "+a.Group, func(b *testing.B) {
+			m := New(feed.Env{Theme: th, Keys: keys.Default(), Now: func() time.Time { return now }, Local: time.UTC}).SetFrame(f).Arrange(a)
+			for b.Loop() {
+				m = m.SetFrame(f)
+				m.View(120, 36)
+			}
+		})
 	}
 }

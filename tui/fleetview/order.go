@@ -15,22 +15,22 @@ import (
 // order is one way to sort hosts. Rows that it holds for equal stand by name.
 type order struct {
 	name string
-	less func(a, b row) int
+	less func(a, b *row) int
 }
 
 // orders are all of them, in the order in which the key goes through them. None
 // depends on the second: rows move when something has happened, not because time
 // has passed.
 var orders = []order{
-	{"attention", func(a, b row) int { return cmp.Compare(a.rank, b.rank) }},
-	{"host", func(a, b row) int { return cmp.Compare(a.v.Host.ID, b.v.Host.ID) }},
-	{"state", func(a, b row) int { return cmp.Compare(a.word, b.word) }},
-	{"since", func(a, b row) int { return oldest(a.since, b.since) }},
-	{"idle", func(a, b row) int { return cmp.Compare(b.free(), a.free()) }},
-	{"work", func(a, b row) int { return cmp.Compare(b.work(), a.work()) }},
-	{"diff", func(a, b row) int { return cmp.Compare(b.dirty, a.dirty) }},
-	{"agent", func(a, b row) int { return cmp.Compare(a.heard, b.heard) }},
-	{"drain", func(a, b row) int { return oldest(a.ends(), b.ends()) }},
+	{"attention", func(a, b *row) int { return cmp.Compare(a.rank, b.rank) }},
+	{"host", func(a, b *row) int { return cmp.Compare(a.v.Host.ID, b.v.Host.ID) }},
+	{"state", func(a, b *row) int { return cmp.Compare(a.word, b.word) }},
+	{"since", func(a, b *row) int { return oldest(a.since, b.since) }},
+	{"idle", func(a, b *row) int { return cmp.Compare(b.free(), a.free()) }},
+	{"work", func(a, b *row) int { return cmp.Compare(b.sum, a.sum) }},
+	{"diff", func(a, b *row) int { return cmp.Compare(b.dirty, a.dirty) }},
+	{"agent", func(a, b *row) int { return cmp.Compare(a.heard, b.heard) }},
+	{"drain", func(a, b *row) int { return oldest(a.ends(), b.ends()) }},
 }
 
 // Orders lists the names that hosts can be sorted by. A "-" before one turns it
@@ -62,12 +62,18 @@ func (a Arrangement) sorted() order {
 }
 
 // compare puts one group behind the other, and in each the rows as sorted.
-func (a Arrangement) compare(x, y row) int {
-	sorted := a.sorted().less(x, y)
+func (a Arrangement) compare(x, y *row, less func(a, b *row) int) int {
+	if x.group != y.group {
+		return compareGroups(x.group, y.group)
+	}
+	sorted := less(x, y)
 	if a.Reverse {
 		sorted = -sorted
 	}
-	return cmp.Or(compareGroups(x.group, y.group), sorted, cmp.Compare(x.v.Host.ID, y.v.Host.ID))
+	if sorted != 0 {
+		return sorted
+	}
+	return cmp.Compare(x.v.Host.ID, y.v.Host.ID)
 }
 
 // String says it in the words of the commands.
@@ -168,7 +174,7 @@ func oldest(a, b time.Time) int {
 }
 
 // free is how many GPUs nothing uses; unknown stands behind none.
-func (r row) free() int {
+func (r *row) free() int {
 	busy, all, ok := r.gpus()
 	if !ok {
 		return -1
@@ -177,7 +183,7 @@ func (r row) free() int {
 }
 
 // work is how many workloads there are; unknown stands behind none.
-func (r row) work() int {
+func (r *row) work() int {
 	n, ok := r.classes()
 	if !ok || r.gone != "" {
 		return -1
@@ -190,7 +196,7 @@ func (r row) work() int {
 }
 
 // ends is when the host's drain gives up trying.
-func (r row) ends() time.Time {
+func (r *row) ends() time.Time {
 	if r.s == nil || r.s.Phase.Ended() {
 		return time.Time{}
 	}

@@ -34,27 +34,40 @@ type row struct {
 	rank       int // by attention
 	heard      int // how well its agent is heard
 	group      string
+	sum        int // of workloads, where hosts are sorted by it
 }
 
 func rows(f feed.Frame, as Arrangement, now time.Time) []row {
-	out := make([]row, 0, len(f.Snapshot.Hosts))
-	for i := range f.Snapshot.Hosts {
-		r := makeRow(f, &f.Snapshot.Hosts[i], now)
-		r.group = r.groupBy(as.Group)
-		out = append(out, r)
+	all := make([]row, len(f.Snapshot.Hosts))
+	at := make([]*row, len(all)) // rows are large: what is sorted are pointers
+	for i := range all {
+		all[i] = makeRow(f, &f.Snapshot.Hosts[i], now)
+		all[i].group = all[i].groupBy(as.Group)
+		if as.Sort == "work" { // counted once, not for each comparison
+			all[i].sum = all[i].work()
+		}
+		at[i] = &all[i]
 	}
-	slices.SortStableFunc(out, as.compare)
+	less := as.sorted().less
+	slices.SortFunc(at, func(a, b *row) int { return as.compare(a, b, less) })
+	out := make([]row, len(at))
+	for i, r := range at {
+		out[i] = *r
+	}
 	return out
 }
 
 func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 	r := row{v: v}
-	if s, ok := f.Drains[v.Host.ID]; ok && words.Terminated(*v, &s) != "" {
-		return goneRow(v, s)
-	}
-	if s, ok := f.Drains[v.Host.ID]; ok && s.Drain != "" && !s.Undone {
-		r.s, r.counts = &s, s.Count()
-		r.idle = s.Driver == "" && !f.Driving[v.Host.ID] && !s.Phase.Ended()
+	if found, ok := f.Drains[v.Host.ID]; ok { // most hosts have none
+		s := found
+		if words.Terminated(*v, &s) != "" {
+			return goneRow(v, s)
+		}
+		if s.Drain != "" && !s.Undone {
+			r.s, r.counts = &s, s.Count()
+			r.idle = s.Driver == "" && !f.Driving[v.Host.ID] && !s.Phase.Ended()
+		}
 	}
 	r.role, r.word = words.State(*v, r.s)
 	holds, _, _ := v.Holds()
@@ -139,8 +152,9 @@ func filterable(r row) widget.Filterable {
 
 // classes counts workloads in the order of [fleet.Classes]. ok is false while
 // nothing is known about them.
-func (r row) classes() (n [6]int, ok bool) {
-	if s, known := r.v.Summary.Get(); known {
+func (r *row) classes() (n [6]int, ok bool) {
+	if r.v.Summary.Status == fleet.OK {
+		s := &r.v.Summary.Value
 		for i, c := range fleet.Classes {
 			n[i] = s.Classes[c]
 		}
@@ -164,9 +178,10 @@ func (r row) classes() (n [6]int, ok bool) {
 }
 
 // gpus is busy and all; ok is false while that is not known.
-func (r row) gpus() (busy, all int, ok bool) {
-	if s, known := r.v.Summary.Get(); known {
-		return s.GPUs[0], s.GPUs[1], true
+func (r *row) gpus() (busy, all int, ok bool) {
+	if r.v.Summary.Status == fleet.OK {
+		g := r.v.Summary.Value.GPUs
+		return g[0], g[1], true
 	}
 	f, known := r.v.Facts.Get()
 	if !known || f.GPUs.Status != fleet.OK {
