@@ -214,6 +214,23 @@ func TestAgentIsTheAgent(t *testing.T) {
 				rt.Fatalf("the model says %q, the agent %q", got, want)
 			}
 		}
+		if rapid.Bool().Draw(rt, "proved") { // and much of the rest a proof
+			steps := [][2]string{}
+			add := func(got, want string) { steps = append(steps, [2]string{got, want}) }
+			add(both(rt, r, model, b, 0, "d1", 1, "m1", &ours, &theirs))
+			add(both(rt, r, model, b, 2, "d1", 1, "m1", &ours, &theirs))
+			add(bothGate(rt, r, model, 13, "d1", 1, "m1", &proofs, true))
+			add(bothGate(rt, r, model, 14, "d1", 1, "m1", &proofs, true))
+			if rapid.Bool().Draw(rt, "sealed") {
+				b.pass(time.Duration(rapid.SampledFrom([]int{0, 20, 3600}).Draw(rt, "age")) * time.Second)
+				add(bothGate(rt, r, model, 15, "d1", 1, "m1", &proofs, true))
+			}
+			for i, s := range steps {
+				if s[0] != s[1] {
+					rt.Fatalf("step %d to a seal: the model says %q, the agent %q", i, s[0], s[1])
+				}
+			}
+		}
 		for range rapid.IntRange(1, 25).Draw(rt, "calls") {
 			what := rapid.SampledFrom([]int{0, 0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6, 10, 10, 11, 12, 13, 14, 14, 15, 15, 16}).Draw(rt, "what")
 			id, epoch := rapid.SampledFrom([]string{"d1", "d1", "d1", "d1", "d2"}).Draw(rt, "drain"), rapid.SampledFrom([]uint64{1, 1, 1, 1, 0, 2, 3}).Draw(rt, "epoch")
@@ -221,7 +238,7 @@ func TestAgentIsTheAgent(t *testing.T) {
 			b.pass(time.Duration(rapid.SampledFrom([]int{0, 1, 20, 31, 46}).Draw(rt, "seconds")) * time.Second)
 			got, want := "", ""
 			if what >= 13 {
-				got, want = bothGate(rt, r, model, what, id, epoch, machine, &proofs)
+				got, want = bothGate(rt, r, model, what, id, epoch, machine, &proofs, false)
 			} else {
 				got, want = both(rt, r, model, b, what, id, epoch, machine, &ours, &theirs)
 			}
@@ -280,17 +297,22 @@ func both(t *rapid.T, r *rig, m *agent, b *bench, what int, id string, epoch uin
 }
 
 // bothGate asks for an exception, a proof, a seal, the end.
-func bothGate(t *rapid.T, r *rig, m *agent, what int, id string, epoch uint64, machine string, proofs *[2]wire.ProofReply) (got, want string) {
+func bothGate(t *rapid.T, r *rig, m *agent, what int, id string, epoch uint64, machine string, proofs *[2]wire.ProofReply, sure bool) (got, want string) {
 	ctx := context.Background()
+	draw := func(name string, all ...string) string { // the first is what works
+		if sure {
+			return all[0]
+		}
+		return rapid.SampledFrom(all).Draw(t, name)
+	}
 	switch what {
 	case 13:
-		key := rapid.SampledFrom([]fleet.Key{wk("w"), wk("w"), wk("v")}).Draw(t, "key")
-		req := wire.AcceptRequest{Key: key, Reason: rapid.SampledFrom([]string{"known", "known", "known", ""}).Draw(t, "reason"), Who: "ann", Typed: "vm/w", Machine: machine}
+		req := wire.AcceptRequest{Key: wk(draw("key", "w", "w", "v")), Reason: draw("reason", "known", "known", "known", ""), Who: "ann", Typed: "vm/w", Machine: machine}
 		_, err := r.dial(t, wire.Terminate).Accept(ctx, req)
 		return said(m.accept(req)), said(err)
 	case 14:
-		asserted := rapid.SampledFrom([]string{`{"claims":"c"}`, `{"claims":"c"}`, `{"claims":"c"}`, `{}`}).Draw(t, "asserted")
-		key := ssh.FingerprintSHA256(keyOf(rapid.SampledFrom([]string{"m1", "m1", "m1", "m1", "m2"}).Draw(t, "host key")).PublicKey())
+		asserted := draw("asserted", `{"claims":"c"}`, `{"claims":"c"}`, `{"claims":"c"}`, `{}`)
+		key := ssh.FingerprintSHA256(keyOf(draw("host key", "m1", "m1", "m1", "m1", "m2")).PublicKey())
 		req := wire.ProofRequest{Drain: id, Epoch: epoch, Machine: machine, Host: "p/h1", Nonce: "n", HostKey: key, Asserted: []byte(asserted)}
 		reply, err := r.dial(t, wire.Operate).Proof(ctx, req)
 		mine, merr := m.prove(req)
@@ -299,7 +321,7 @@ func bothGate(t *rapid.T, r *rig, m *agent, what int, id string, epoch uint64, m
 		}
 		return said(merr, digest(mine)), said(err, digest(reply))
 	case 15:
-		req := wire.SealRequest{Who: "ann", Terminator: rapid.SampledFrom([]string{"command", "command", "poweroff", "rm"}).Draw(t, "how"), Machine: machine}
+		req := wire.SealRequest{Who: "ann", Terminator: draw("how", "command", "command", "poweroff", "rm"), Machine: machine}
 		ask := func(p wire.ProofReply) wire.SealRequest { req.Proof, req.Signature = p.Proof, p.Signature; return req }
 		if proofs[0].Proof == nil {
 			ask = func(wire.ProofReply) wire.SealRequest { req.Proof, req.Signature = []byte("{}"), "x"; return req }
