@@ -274,3 +274,30 @@ func TestCleanOfMarkedLeaks(t *testing.T) {
 	c.press("home", "tab")
 	c.showsNot("nothing here has to be explained")
 }
+
+// a takes over every drain of the page, by name, with a word; w leaves one that
+// is about no host.
+func TestHandoverTakesOverAndWrites(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.press("6", "a")
+	c.shows("take over gpu-041, gpu-046, saying")
+	c.only()
+	c.press("enter")
+	c.only("ask prod/gpu-041 ask.handover {To:mira Note:taken over}", "ask prod/gpu-046 ask.handover {To:mira Note:taken over}")
+	c.shows("handover gpu-041, gpu-046: taken over by mira")
+	c.v.calls = nil
+	c.press("w", "enter")
+	c.shows("nothing to leave without a word")
+	c.press("w")
+	c.text("all quiet")
+	c.press("enter")
+	c.only("ask shift/notes ask.handover {To: Note:all quiet}")
+
+	f := fixture()
+	f.Drains = nil
+	c = open(t, f, 100, 30, nil)
+	c.press("6", "a")
+	c.shows("take the shift, saying")
+	c.press("enter")
+	c.only("ask shift/notes ask.handover {To:mira Note:taken over}")
+}

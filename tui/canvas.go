@@ -63,7 +63,7 @@ func (m *Model) pace(msg tea.Msg) tea.Cmd {
 		c.next = time.Time{}
 		c.due = true
 		return nil
-	case frameMsg, tickMsg, focusedMsg:
+	case frameMsg, tickMsg, rolledMsg, focusedMsg:
 		if every = drawFeed; c.slowly() {
 			every = drawFeedSlow
 		}

@@ -170,6 +170,7 @@ func fixture() feed.Frame {
 		Snapshot: fleet.Snapshot{Seq: 9, At: now, Hosts: hosts, Planes: []fleet.ProbeStatus{{Name: "prod", Status: fleet.OK, At: ago(2 * time.Second)}}},
 		Drains:   map[fleet.HostID]drain.State{gpu041: drain041(), gpu046: drain046()},
 		Events:   events(),
+		Words:    said(events()),
 		Journal:  fleet.ProbeStatus{Name: "journal", Status: fleet.OK, At: ago(time.Second)},
 		Policy:   drain.DefaultPolicy(),
 		Config:   feed.Config{Operator: "mira", Terminator: "cloudctl instances terminate {instance}", Version: "test"},
@@ -220,6 +221,17 @@ func events() []drain.Event {
 	add(5*time.Minute, gpu041, "bastion-2", drain.DriveOutcome{Act: "d-31/job/etl-legacy/term/1", Key: k, Result: drain.Done})
 	add(time.Minute, gpu046, "bastion-2", drain.DrivePhase{Phase: drain.Verifying, Issues: []fleet.Issue{leakIssue}})
 	add(time.Second, gpu041, "bastion-2", drain.DriveEnded{Ends: []drain.Ended{{Key: wl("container", "web-6"), End: drain.LeftHost, By: "lever"}}})
+	return out
+}
+
+// said are the words left for the next shift.
+func said(events []drain.Event) []drain.Event {
+	var out []drain.Event
+	for _, e := range events {
+		if e.Kind == (drain.AskHandover{}).Kind() {
+			out = append(out, e)
+		}
+	}
 	return out
 }
 

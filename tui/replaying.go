@@ -115,7 +115,10 @@ func (m *Model) play(p replay.Player, host fleet.HostID) {
 	m.film = &film{player: p, alone: m.opt.Replay != nil, live: m.frame, have: m.have, verbs: m.opt.Verbs,
 		panes: m.panes, cur: m.cur, host: m.host, trail: m.trail, filter: m.filter}
 	hosts := p.Tape().Hosts()
-	m.cur, m.host = keys.Fleet, hosts[0]
+	m.cur, m.host = keys.Fleet, ""
+	if len(hosts) > 0 {
+		m.host = hosts[0]
+	}
 	if host != "" || len(hosts) == 1 {
 		m.cur = keys.Board
 	}
@@ -283,7 +286,9 @@ func acts(k keys.Map, s keys.Scope) map[feed.Verb]key.Binding {
 	case keys.Plan:
 		return map[feed.Verb]key.Binding{feed.Drain: k.Plan.Drain}
 	case keys.Handover:
-		return map[feed.Verb]key.Binding{feed.HandOver: k.Handover.Accept}
+		both := k.Handover.Accept
+		both.SetKeys(append(both.Keys(), k.Handover.Write.Keys()...)...)
+		return map[feed.Verb]key.Binding{feed.HandOver: both}
 	}
 	return nil
 }

@@ -241,6 +241,9 @@ func (m *Model) drainOf(h fleet.HostID) (drain.State, bool) {
 
 // wantOfDrain is what is asked of a drain that runs, or of its workloads.
 func (m *Model) wantOfDrain(w feed.Want) tea.Cmd {
+	if w.Verb == feed.HandOver {
+		return m.wantHandover(w)
+	}
 	s, ok := m.drainOf(w.Host)
 	if !ok {
 		m.say(noteInfo, widget.Name(w.Host.Name())+" has no drain")
@@ -256,8 +259,6 @@ func (m *Model) wantOfDrain(w feed.Want) tea.Cmd {
 		return nil
 	case feed.Stop:
 		return m.wantStop(w, s)
-	case feed.HandOver:
-		return m.wantHandover(w)
 	case feed.Escalate:
 		return m.wantEscalate(w)
 	}
@@ -369,14 +370,24 @@ func (m *Model) wantStop(w feed.Want, s drain.State) tea.Cmd {
 	})
 }
 
+// wantHandover writes a word for the next shift, or takes over: every drain of
+// the page, each journaled on its own host. Drives of other consoles come to this
+// one; a drain that a resident engine drives stays with it.
 func (m *Model) wantHandover(w feed.Want) tea.Cmd {
 	me := m.frame.Config.Operator
 	j := job{verb: feed.HandOver, host: w.Host}
-	if w.Text != "" {
-		return m.askFor(j, []drain.Body{drain.AskHandover{Note: w.Text}}, "written down")
+	word := func(m *Model, text string) tea.Cmd {
+		return m.askFor(j, []drain.Body{drain.AskHandover{Note: text}}, "written down")
 	}
-	if w.Edit { // word for whoever goes on, from the board
-		m.line = m.input("word for whoever goes on with "+widget.Name(w.Host.Name()), "", func(m *Model, text string) tea.Cmd {
+	switch {
+	case w.Text != "":
+		return word(m, w.Text)
+	case w.Edit:
+		title := "word for whoever goes on with " + widget.Name(w.Host.Name())
+		if w.Host == feed.Shift {
+			title = "word for the next shift"
+		}
+		m.line = m.input(title, "", func(m *Model, text string) tea.Cmd {
 			if text == "" {
 				m.say(noteBad, "there is nothing to leave without a word: nothing was written down")
 				return nil
@@ -384,9 +395,24 @@ func (m *Model) wantHandover(w feed.Want) tea.Cmd {
 			return m.askFor(j, []drain.Body{drain.AskHandover{Note: text}}, "written down; the handover page shows it")
 		})
 		return nil
+	case w.Host != feed.Shift && len(w.Hosts) == 0:
+		w.Hosts = []fleet.HostID{w.Host}
 	}
-	m.line = m.input("word for the journal of "+widget.Name(w.Host.Name()), "taken over", func(m *Model, text string) tea.Cmd {
-		return m.askFor(j, []drain.Body{drain.AskHandover{To: me, Note: text}}, "taken over by "+words.Name(me))
+	title := "take over " + m.names(w.Hosts) + ", saying"
+	if len(w.Hosts) == 0 {
+		title, w.Hosts = "take the shift, saying", []fleet.HostID{feed.Shift}
+	}
+	m.line = m.input(title, "taken over", func(m *Model, text string) tea.Cmd {
+		all := &batch{verb: feed.HandOver}
+		var cmds []tea.Cmd
+		for _, h := range w.Hosts {
+			cmd := m.askFor(job{verb: feed.HandOver, host: h}, []drain.Body{drain.AskHandover{To: me, Note: text}}, "taken over by "+words.Name(me))
+			if len(w.Hosts) > 1 {
+				cmd = all.part(cmd)
+			}
+			cmds = append(cmds, cmd)
+		}
+		return tea.Batch(cmds...)
 	})
 	return nil
 }

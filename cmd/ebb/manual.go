@@ -45,7 +45,7 @@ var manuals = map[string]manual{
 	"ebb terminate":     {example: "  ebb terminate gpu-041 --proof proof.json --confirm gpu-041", exits: []int{exitRefused}},
 	"ebb log":           {example: "  ebb log gpu-041\n  ebb log --follow", exits: []int{exitStopped}},
 	"ebb replay":        {example: "  ebb replay night.jsonl\n  ebb replay night.jsonl --plain"},
-	"ebb handover":      {example: "  ebb handover"},
+	"ebb handover":      {example: "  ebb handover -o md\n  ebb handover --write \"pg-orders catches up at 14:40\"\n  ebb handover --accept"},
 	"ebb doctor":        {example: "  ebb doctor\n  ebb doctor --sample > fleet.toml"},
 	"ebb agent":         {example: "  ebb agent install gpu-041"},
 	"ebb agent install": {example: "  ebb agent install gpu-041"},

@@ -22,6 +22,7 @@ type Frame struct {
 	Snapshot fleet.Snapshot               //
 	Drains   map[fleet.HostID]drain.State // the newest drain of each host that has one
 	Events   []drain.Event                // the newest events of all hosts, oldest first, at most EventsKept
+	Words    []drain.Event                // the newest words left for the next shift, oldest first, at most WordsKept
 	Journal  fleet.ProbeStatus            // whether the journal answers, and how old what is shown is
 	Driving  map[fleet.HostID]bool        // drains that this very process drives
 	Policy   drain.Policy                 // for the times that countdowns run to
@@ -31,6 +32,12 @@ type Frame struct {
 
 // EventsKept bounds Frame.Events.
 const EventsKept = 1000
+
+// WordsKept bounds Frame.Words.
+const WordsKept = 50
+
+// Shift is the stream of words that are about no host.
+const Shift = fleet.HostID("shift/notes")
 
 // Config is what does not change while the console is open.
 type Config struct {

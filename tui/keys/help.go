@@ -35,7 +35,7 @@ func (m Map) Own(s Scope) []key.Binding {
 	case Plan:
 		return []key.Binding{m.Plan.Drain, m.Plan.Until, m.Plan.Details}
 	case Handover:
-		return []key.Binding{m.Handover.Accept, m.Handover.Open}
+		return []key.Binding{m.Handover.Accept, m.Handover.Write, m.Handover.Open}
 	case Log:
 		k := m.Log
 		return []key.Binding{k.Follow, k.Details, k.Replay}

@@ -69,7 +69,7 @@ type GateKeys struct{ Verify, Terminate, Accept, Clean, Look key.Binding }
 type PlanKeys struct{ Drain, Until, Details key.Binding }
 
 // HandoverKeys are those of the page between two shifts.
-type HandoverKeys struct{ Accept, Open key.Binding }
+type HandoverKeys struct{ Accept, Write, Open key.Binding }
 
 // LogKeys are those of the journal.
 type LogKeys struct{ Follow, Details, Replay key.Binding }
@@ -161,7 +161,8 @@ func Default() Map {
 			Details: bind("details", "enter"),
 		},
 		Handover: HandoverKeys{
-			Accept: bind("accept", "a"),
+			Accept: bind("accept: take it over", "a"),
+			Write:  bind("write a word", "w"),
 			Open:   bind("open the board", "enter"),
 		},
 		Log: LogKeys{

@@ -14,6 +14,7 @@ func (p Player) Frame() feed.Frame {
 		Snapshot: fleet.Snapshot{Seq: uint64(p.n), At: p.now},
 		Drains:   map[fleet.HostID]drain.State{},
 		Events:   p.tape.events[max(0, p.n-feed.EventsKept):p.n:p.n],
+		Words:    p.tape.wordsUpTo(p.n),
 		Journal:  fleet.ProbeStatus{Name: "journal", Status: fleet.OK, At: p.now},
 		Policy:   p.tape.policy,
 		Replay:   p.name,

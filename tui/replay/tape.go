@@ -8,6 +8,7 @@ import (
 
 	"ebb/drain"
 	"ebb/fleet"
+	"ebb/tui/feed"
 )
 
 // Tape is a journal that was read. It is immutable once made.
@@ -18,6 +19,7 @@ type Tape struct {
 	times  []time.Time // of each event, never running back
 	needs  []int       // the positions at which a person came to be needed
 	marks  []fold      // the fold at every markEvery-th position
+	words  []int       // the places of the words left for the next shift
 	hosts  []fleet.HostID
 	policy drain.Policy
 }
@@ -59,6 +61,16 @@ func (t *Tape) Start() time.Time { return t.times[0] }
 // End is the time of the last event.
 func (t *Tape) End() time.Time { return t.times[len(t.times)-1] }
 
+// wordsUpTo are the newest words among the first n events.
+func (t *Tape) wordsUpTo(n int) []drain.Event {
+	to := sort.SearchInts(t.words, n)
+	var out []drain.Event
+	for _, i := range t.words[max(0, to-feed.WordsKept):to] {
+		out = append(out, t.events[i])
+	}
+	return out
+}
+
 // upTo is how many events there are up to a moment.
 func (t *Tape) upTo(at time.Time) int {
 	return sort.Search(len(t.times), func(i int) bool { return t.times[i].After(at) })
@@ -74,7 +86,12 @@ func (t *Tape) index() {
 		if i > 0 && e.At.Before(t.times[i-1]) {
 			t.times[i] = t.times[i-1]
 		}
-		hosts[fleet.HostID(e.Stream)] = true
+		if fleet.HostID(e.Stream) != feed.Shift {
+			hosts[fleet.HostID(e.Stream)] = true
+		}
+		if e.Kind == (drain.AskHandover{}).Kind() {
+			t.words = append(t.words, i)
+		}
 	}
 	t.hosts = slices.Sorted(maps.Keys(hosts))
 	t.policy = learn(t.events)

@@ -28,6 +28,7 @@ type Console struct {
 	changed chan struct{}
 	drains  map[fleet.HostID]drain.State
 	events  []drain.Event
+	words   []drain.Event // left for the next shift
 	journal fleet.ProbeStatus
 	offset  time.Duration // the journal's clock less ours
 	driving map[fleet.HostID]context.CancelFunc
@@ -96,7 +97,7 @@ func (c *Console) publish(ctx context.Context) {
 // frame is called with the lock held.
 func (c *Console) frame(snap fleet.Snapshot) feed.Frame {
 	f := feed.Frame{
-		At: time.Now().Add(c.offset), Made: time.Now(), Snapshot: snap, Drains: maps.Clone(c.drains), Events: slices.Clip(c.events),
+		At: time.Now().Add(c.offset), Made: time.Now(), Snapshot: snap, Drains: maps.Clone(c.drains), Events: slices.Clip(c.events), Words: slices.Clip(c.words),
 		Journal: c.journal, Driving: map[fleet.HostID]bool{}, Policy: c.Policy,
 		Config: feed.Config{Operator: c.Actor.Name, ReadOnly: c.readOnly, Version: version.Version, Terminator: c.terminatorText()},
 	}
@@ -149,10 +150,17 @@ func (c *Console) fold(events []drain.Event) {
 			c.log.Warn("event passed over", "seq", ev.Seq, "error", err)
 		}
 		c.drains[host] = next
+		if ev.Kind == (drain.AskHandover{}).Kind() && c.Trust.Check(ev) == nil {
+			c.words = append(c.words, ev)
+			c.yield(host, ev)
+		}
 	}
 	c.events = append(c.events, events...)
 	if extra := len(c.events) - feed.EventsKept; extra > 0 {
 		c.events = slices.Clone(c.events[extra:])
+	}
+	if extra := len(c.words) - feed.WordsKept; extra > 0 {
+		c.words = slices.Clone(c.words[extra:])
 	}
 	c.journal = fleet.ProbeStatus{Name: "journal", Status: fleet.OK, Source: c.Journal.Name(), At: time.Now()}
 	c.poke()

@@ -92,3 +92,51 @@ func (c *Console) reached(ctx context.Context, host fleet.HostID, s drain.State,
 		}
 	}
 }
+
+// takeOver journals that whoever sits at this console takes a drain over, and
+// drives it from here once nobody else does. The word is addressed to this
+// console by its name as a driver: another console that drives the drain reads
+// that, and releases it. A resident engine goes on with what it drives.
+func (c *Console) takeOver(ctx context.Context, host fleet.HostID, s drain.State, word drain.AskHandover) error {
+	word.To = c.Holder
+	if err := c.Engine.Ask(ctx, host, s.Drain, word); err != nil {
+		return err
+	}
+	if s.Phase.Ended() && !s.Unsettled() {
+		return nil // nothing is driven
+	}
+	c.wg.Go(func() {
+		limit := time.NewTimer(drain.LeaseTTL + 10*time.Second)
+		defer limit.Stop()
+		again := time.NewTicker(500 * time.Millisecond)
+		defer again.Stop()
+		for {
+			if st, err := c.Engine.State(c.ctx, host); err == nil && (st.Drain != s.Drain || st.Over() || st.Driver == c.Holder) {
+				return
+			}
+			c.drive(host) // ends at once while another one has it
+			select {
+			case <-c.ctx.Done():
+				return
+			case <-limit.C:
+				return
+			case <-again.C:
+			}
+		}
+	})
+	return nil
+}
+
+// yield releases a drive that another console has taken over, by its own word and
+// under its own name. It is called with the lock held.
+func (c *Console) yield(host fleet.HostID, ev drain.Event) {
+	body, err := ev.Decode()
+	word, ok := body.(drain.AskHandover)
+	if err != nil || !ok || word.To == c.Holder || word.To == "" || word.To != ev.By.Console || ev.Drain != c.drains[host].Drain {
+		return
+	}
+	if stop, on := c.driving[host]; on {
+		c.log.Info("taken over", "host", host, "by", ev.By.Name, "console", word.To)
+		stop()
+	}
+}

@@ -166,9 +166,19 @@ func (c *Console) Ask(ctx context.Context, host fleet.HostID, ask drain.Body) er
 	if err := c.may(); err != nil {
 		return err
 	}
+	word, handover := ask.(drain.AskHandover)
+	if host == feed.Shift {
+		if !handover {
+			return fmt.Errorf("%s: not about a host", ask.Kind())
+		}
+		return shown(c.Engine.Ask(ctx, host, "", ask))
+	}
 	s, err := c.Engine.State(ctx, host)
 	if err != nil {
 		return shown(err)
+	}
+	if handover && word.To == c.Actor.Name && s.Drain != "" && !s.Over() {
+		return shown(c.takeOver(ctx, host, s, word))
 	}
 	if s.Drain == "" || s.Undone {
 		return fmt.Errorf("%s has no drain", host.Name())
