@@ -162,6 +162,9 @@ type watched struct {
 }
 
 func (w *watched) Read(p []byte) (n int, err error) {
+	if w.br != nil && w.br.Buffered() == 0 {
+		w.br = nil // what came with the magic line has been read: it is not kept for as long as the connection lives
+	}
 	if w.br != nil {
 		n, err = w.br.Read(p)
 	} else {
