@@ -90,7 +90,7 @@ do | plan)
 	esac
 	case $fault in
 	fork) sleep 600 >/dev/null 2>&1 & echo $! >"$dir/child" ;;
-	session) setsid sleep 600 >/dev/null 2>&1 & ;;
+	session) setsid sleep 5 >/dev/null 2>&1 & ;;
 	esac
 	[ "$fault" = talk ] || mkdir -p "$stands"
 	[ "$step" != remove ] || { say '{"result":"done","no_return":true}' && exit 0; }
