@@ -47,14 +47,14 @@ func (h *Host) layers() error {
 	for file, text := range map[string]string{
 		"etc/machine-id": h.Machine + "\n", "etc/hostname": h.Name + "\n", "etc/hosts": "127.0.0.1 localhost\n" + h.Addr + " " + h.Name + "\n",
 		"etc/ebb/ebbd.toml": h.agentConfig(), "etc/ssh/ssh_host_ed25519_key": key, "etc/ssh/sshd_config": sshdConfig,
-		"root/.ssh/authorized_keys":           string(ssh.MarshalAuthorizedKey(h.lab.public)),
-		"etc/systemd/system/sshd-lab.service": sshdUnit, "etc/systemd/system/first-work.service": firstUnit,
+		"root/.ssh/authorized_keys":       string(ssh.MarshalAuthorizedKey(h.lab.public)),
+		"etc/systemd/system/sshd.service": sshdUnit, "etc/systemd/system/first-work.service": firstUnit,
 	} {
 		if err := os.WriteFile(filepath.Join(h.dir, "up", file), []byte(text), 0o600); err != nil {
 			return err
 		}
 	}
-	for _, unit := range []string{"sshd-lab.service", "first-work.service"} {
+	for _, unit := range []string{"sshd.service", "first-work.service"} {
 		if err := os.Symlink("../"+unit, filepath.Join(h.dir, "up/etc/systemd/system/multi-user.target.wants", unit)); err != nil {
 			return err
 		}
