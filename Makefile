@@ -4,7 +4,7 @@
 GO    ?= go
 CGO   := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: build test unit race lint e2e bench demo man histories sim mutants deps fmt clean
+.PHONY: build test unit race lint e2e bench demo man histories sim mutants deps fmt clean recordings
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ebb ./cmd/ebb
@@ -53,6 +53,10 @@ histories:
 sim:
 	@$(GO) test -c -o bin/sim.test ./demo/sim
 	@cd demo/sim && ../../bin/sim.test -test.timeout 0 $(if $(SEEDS),-test.run TestHistories -first $(or $(FIRST),1) -seeds $(SEEDS) -progress 10s,-test.run TestSeed -seed $(or $(SEED),1) -out /dev/fd/3 3>&1 >&2)
+
+# The films of the journals in demo/recordings: a cast and a moving picture each.
+recordings:
+	EBB_RECORD=write $(GO) test -count=1 -run TestRecordings ./cmd/ebb
 
 # Breaks each check that must never fail, one at a time: a test has to notice.
 mutants:

@@ -32,6 +32,7 @@ require (
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	github.com/charmbracelet/colorprofile v0.4.3
 	github.com/charmbracelet/ultraviolet v0.0.0-20261008173134-6b8d4baf91b4
+	github.com/creack/pty v1.1.24
 	github.com/prometheus/common v0.72.0
 	github.com/rs/zerolog v1.33.0
 )

@@ -21,12 +21,13 @@ const PlaneName = "demo"
 
 // Options say what kind of fleet to start.
 type Options struct {
-	Hosts int     // default 12
-	Speed float64 // divides configured durations; default 1
-	Dir   string  // where it lives; empty makes a temporary one that Stop removes
-	Exe   string  // the ebb program; default this one
-	Agent string  // the ebbd program; default ebbd beside Exe
-	Work  bool    // put workloads of every class on the hosts
+	Hosts   int     // default 12
+	Speed   float64 // divides configured durations; default 1
+	Dir     string  // where it lives; empty makes a temporary one that Stop removes
+	Exe     string  // the ebb program; default this one
+	Agent   string  // the ebbd program; default ebbd beside Exe
+	Journal string  // scripts: the journal is written to this file in the end
+	Work    bool    // put workloads of every class on the hosts
 }
 
 // Fleet is a running demo fleet.

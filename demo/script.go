@@ -77,6 +77,11 @@ func Play(ctx context.Context, script Script, o Options, out io.Writer) error {
 			return fmt.Errorf("step %d (%s): %w", i+1, step.Title, err)
 		}
 	}
+	if o.Journal != "" {
+		if _, err := s.run(ctx, 0, "log", "--export", o.Journal); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(out, "\n%s: all %d steps held, in %s\n", script.Name, len(script.Steps), time.Since(began).Round(100*time.Millisecond))
 	return nil
 }

@@ -39,6 +39,7 @@ by step, and the exit status is 0 only if every step really held.`,
 	c.Flags().IntVar(&o.Hosts, "hosts", 12, "how many hosts")
 	c.Flags().Float64Var(&o.Speed, "speed", 1, "divide every configured duration by this")
 	c.Flags().StringVar(&o.Dir, "dir", "", "keep the fleet's files here (default: a temporary directory)")
+	c.Flags().StringVar(&o.Journal, "journal", "", "with --script: write the journal to this file in the end, for ebb replay")
 	c.Flags().StringVar(&o.Agent, "agent", "", "the ebbd to run (default: the one beside ebb)")
 	c.Flags().StringVar(&script, "script", "", "play a script: maintenance, incident, deadline or strategies")
 	c.Flags().BoolVar(&plain, "plain", false, "print lines only (scripts always do)")

@@ -20,6 +20,7 @@ import (
 
 func replayCommand(a *app) *cobra.Command {
 	var plain bool
+	var shots string
 	c := &cobra.Command{
 		Use: "replay FILE", Short: "Play a journal again, on the console's screens or as lines",
 		Long: `Plays a journal again that was written with ebb log --export, on the console's
@@ -35,6 +36,9 @@ the input, and prints lines.`,
 			if err != nil {
 				return err
 			}
+			if shots != "" {
+				return a.film(cmd.Context(), filepath.Base(args[0]), t, shots)
+			}
 			if plain || args[0] == "-" || !isTerminal(a.out) {
 				return replay.Lines(a.out, t, time.Local)
 			}
@@ -43,6 +47,8 @@ the input, and prints lines.`,
 		},
 	}
 	c.Flags().BoolVar(&plain, "plain", false, "print lines only")
+	c.Flags().StringVar(&shots, "film", "", "write the pictures of a film instead: AT=KEY …, and AT=end")
+	_ = c.Flags().MarkHidden("film")
 	c.Flags().BoolVar(&a.ascii, "ascii", false, "draw with ASCII signs only")
 	c.Flags().StringVar(&a.theme, "theme", "", "name or path of a theme")
 	return c
