@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -61,6 +62,9 @@ func Apply(s State, e Event) (State, error) {
 		s = change(s, acc.Key, func(it *Item) { it.Excepted = it.Open() })
 		return skip(s, e), nil
 	}
+	if isBinding(body) {
+		return bind(s, e, body)
+	}
 	if s.Drain == "" || e.Drain != s.Drain {
 		return skip(s, e), nil
 	}
@@ -99,7 +103,7 @@ func applyStart(s State, e Event, a AskStart) (State, error) {
 		return skip(restart(s, e, a), e), nil
 	}
 	fresh := State{Drain: e.Drain, Host: fleet.HostID(e.Stream), Phase: Planned, For: a.For, Evacuate: a.Evacuate,
-		Reason: a.Reason, By: e.By, Started: e.At, Since: e.At, Deadline: a.Deadline, LastAt: e.At, MayDie: named(a.MayDie)}
+		Bound: s.Bound, Reason: a.Reason, By: e.By, Started: e.At, Since: e.At, Deadline: a.Deadline, LastAt: e.At, MayDie: named(a.MayDie)}
 	if same {
 		fresh.Round = s.Round + 1
 	}
@@ -181,6 +185,7 @@ func applyBody(s State, e Event, body Body) (State, error) {
 	case RecTerminateOutcome:
 		if b.Done {
 			s.Terminated, s.TerminatedBy = e.At, e.By.Name
+			s.Bound = "" // that machine is gone: another may take its name
 		}
 	case DriveDeadline:
 		s.Left = slices.Clone(b.Left)
@@ -201,6 +206,7 @@ func applyTook(s State, e Event, b DriveTook) State {
 	if s.Machine == "" {
 		s.Machine = b.Machine
 	}
+	s.Bound = cmp.Or(s.Bound, b.Machine)
 	if s.Boot == "" {
 		s.Boot = b.Boot
 	}

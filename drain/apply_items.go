@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -39,6 +40,7 @@ func applyFound(s State, e Event, b DriveFound) State {
 	if s.Machine == "" {
 		s.Machine = b.Machine
 	}
+	s.Bound = cmp.Or(s.Bound, b.Machine)
 	if s.Boot == "" {
 		s.Boot = b.Boot
 	}

@@ -66,6 +66,22 @@ type (
 	}
 )
 
+// AskRebind says that another machine is the host from now on: it was reimaged,
+// or its hardware was replaced. Was is the machine that whoever asks has seen the
+// journal name, and Machine the one that answered; asked of another binding by
+// then, it changes nothing.
+type AskRebind struct {
+	Machine string `json:"machine"`
+	Was     string `json:"was"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// RecBound binds a host to the machine that answered at the first act on it. The
+// first one stands; a person binds it anew with AskRebind.
+type RecBound struct {
+	Machine string `json:"machine"`
+}
+
 // Records are what a verb did outside a drive: they need no lease.
 type (
 	// RecCordon is the intent to cordon, before anything was told.
@@ -147,6 +163,8 @@ func (AskRetry) Kind() Kind            { return "ask.retry" }
 func (AskEscalate) Kind() Kind         { return "ask.escalate" }
 func (AskKeep) Kind() Kind             { return "ask.keep" }
 func (AskHandover) Kind() Kind         { return "ask.handover" }
+func (AskRebind) Kind() Kind           { return "ask.rebind" }
+func (RecBound) Kind() Kind            { return "rec.bound" }
 func (RecCordon) Kind() Kind           { return "rec.cordon" }
 func (RecCordoned) Kind() Kind         { return "rec.cordoned" }
 func (RecUncordon) Kind() Kind         { return "rec.uncordon" }
@@ -171,6 +189,8 @@ var kinds = map[Kind]func(json.RawMessage) (Body, error){
 	AskEscalate{}.Kind():         decoder[AskEscalate](),
 	AskKeep{}.Kind():             decoder[AskKeep](),
 	AskHandover{}.Kind():         decoder[AskHandover](),
+	AskRebind{}.Kind():           decoder[AskRebind](),
+	RecBound{}.Kind():            decoder[RecBound](),
 	RecCordon{}.Kind():           decoder[RecCordon](),
 	RecCordoned{}.Kind():         decoder[RecCordoned](),
 	RecUncordon{}.Kind():         decoder[RecUncordon](),

@@ -127,8 +127,8 @@ func (d *decider) readable() fleet.Reason {
 	if !ok {
 		return fleet.Because(WaitUnreachable, "detail", cmp.Or(d.v.Source.Facts.Error, d.v.Source.Problem, "not read yet"), "since", stamp(d.v.Source.Unreachable))
 	}
-	if d.s.Machine != "" && f.Machine != d.s.Machine {
-		return fleet.Because(WaitOtherMachine, "have", f.Machine, "want", d.s.Machine)
+	if want := cmp.Or(d.s.Machine, d.s.Bound); want != "" && f.Machine != want {
+		return fleet.Because(WaitOtherMachine, "have", f.Machine, "want", want)
 	}
 	d.facts = f
 	return fleet.Reason{}

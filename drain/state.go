@@ -70,6 +70,7 @@ type State struct {
 	Drain        string        `json:"drain"`
 	Host         fleet.HostID  `json:"host"`
 	Machine      string        `json:"machine,omitempty"`
+	Bound        string        `json:"bound,omitempty"` // the machine that the host is, whichever drain it has
 	Boot         string        `json:"boot,omitempty"`
 	Phase        Phase         `json:"phase"`
 	For          fleet.Purpose `json:"for,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fleet": startFleet, "status": status, "background": background, "until": until,
+			"fleet": startFleet, "status": status, "background": background, "until": until, "swap": swap,
 		},
 	})
 }
@@ -79,6 +80,22 @@ func startFleet(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(waitFor(said, "the fleet is up"))
 	ts.Setenv("EBB_CONFIG", filepath.Join(dir, "fleet.toml"))
 	ts.Setenv("FLEET", dir)
+}
+
+// swap exchanges the addresses of two hosts of the fleet: "swap HOST HOST".
+func swap(ts *testscript.TestScript, _ bool, args []string) {
+	path := filepath.Join(ts.Getenv("FLEET"), "ssh_config")
+	conf := ts.ReadFile(path)
+	block := func(host string) string {
+		m := regexp.MustCompile("(?m)^Host " + host + "\n(  HostName .*\n  Port .*\n)").FindStringSubmatch(conf)
+		if m == nil {
+			ts.Fatalf("no %s in %s", host, path)
+		}
+		return m[1]
+	}
+	a, b := block(args[0]), block(args[1])
+	conf = strings.NewReplacer("Host "+args[0]+"\n"+a, "Host "+args[0]+"\n"+b, "Host "+args[1]+"\n"+b, "Host "+args[1]+"\n"+a).Replace(conf)
+	ts.Check(os.WriteFile(path, []byte(conf), 0o600))
 }
 
 // status runs ebb and wants an exit status: "status 3 ebb terminate …".

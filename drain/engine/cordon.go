@@ -30,6 +30,8 @@ type Side struct {
 	Told  bool      `json:"told"`
 	At    time.Time `json:"at,omitzero"`
 	Error string    `json:"error,omitempty"`
+
+	refused *Refused // where another machine answers
 }
 
 // Missing names the side that has not been told, or "".
@@ -58,6 +60,9 @@ func (e *Engine) Cordon(ctx context.Context, host fleet.HostID, reason string, w
 	if missing := r.Missing(); missing != "" {
 		r.State = halfState(r)
 		e.record(ctx, host, drain.RecCordoned{State: r.State, Error: joined(r)})
+		if r.Agent.refused != nil {
+			return r, r.Agent.refused
+		}
 		return r, fmt.Errorf("cordon %s: the %s could not be told: %s", host, missing, joined(r))
 	}
 	r.State = fleet.Cordoning
@@ -104,7 +109,8 @@ func (e *Engine) tell(ctx context.Context, host fleet.HostID, reason string, r *
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		machine := e.bound(ctx, host)
+		machine, known := e.bound(ctx, host)
+		var answered string
 		r.Agent = retried(ctx, "host", func(ctx context.Context) error {
 			agent, err := e.cfg.Agents.Agent(ctx, host, RoleCordon)
 			if err != nil {
@@ -112,10 +118,19 @@ func (e *Engine) tell(ctx context.Context, host fleet.HostID, reason string, r *
 			}
 			got, err := agent.SetHold(ctx, fleet.Hold{Kind: fleet.CordonHold, Who: e.cfg.Actor.Name, Why: reason}, machine)
 			if err == nil {
-				r.Hold, r.Audit = got.Holds.Cordon, got.Audit
+				r.Hold, r.Audit, answered = got.Holds.Cordon, got.Audit, got.Machine
 			}
 			return err
 		})
+		switch {
+		case r.Agent.Told && known && machine == "" && answered != "":
+			e.record(ctx, host, drain.RecBound{Machine: answered})
+		case !r.Agent.Told && machine != "":
+			if have := e.answers(ctx, host); have != "" && have != machine {
+				r.Agent.refused = otherMachine("cordon", host, have, machine)
+				r.Agent.Error = "host: " + r.Agent.refused.Issues[0].Detail
+			}
+		}
 	})
 	wg.Go(func() {
 		r.Plane = retried(ctx, "plane", func(ctx context.Context) error {

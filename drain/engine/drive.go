@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,9 +119,12 @@ func (d *Driver) take(ctx context.Context) error {
 	if !seen && d.s.Machine == "" {
 		return fmt.Errorf("drive %s: the host can't be read: %s", d.host, v.Source.Facts.Error)
 	}
-	if seen && d.s.Machine != "" && facts.Machine != d.s.Machine {
-		return &Refused{Verb: "drive", Host: d.host, Issues: []fleet.Issue{{Check: fleet.CheckReach,
-			Detail: fmt.Sprintf("another machine answers at its address: %s, not %s", facts.Machine, d.s.Machine)}}}
+	if want := cmp.Or(d.s.Machine, d.s.Bound); seen && want != "" && facts.Machine != want {
+		r := otherMachine("drive", d.host, facts.Machine, want)
+		if d.s.Bound == facts.Machine {
+			r.Next = "the drain is that of the machine before: ebb undrain " + d.host.Name() + ", then drain it anew"
+		}
+		return r
 	}
 	var known uint64
 	if h := facts.Holds.Drain; h != nil {
@@ -174,7 +178,8 @@ func (d *Driver) facts(ctx context.Context) (fleet.Facts, bool) {
 		return fleet.Facts{}, false
 	}
 	f, ok := v.Facts.Get()
-	return f, ok && (d.s.Machine == "" || f.Machine == d.s.Machine)
+	want := cmp.Or(d.s.Machine, d.s.Bound)
+	return f, ok && (want == "" || f.Machine == want)
 }
 
 // lapsed marks an error of the journal that says that the lease is lost.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 
 	"ebb/drain"
@@ -17,9 +18,9 @@ func Issues(v fleet.HostView, s drain.State) []fleet.Issue {
 		return []fleet.Issue{{Check: fleet.CheckReach, Detail: "the host can't be read: " + v.Facts.Error}}
 	}
 	var issues []fleet.Issue
-	if s.Machine != "" && f.Machine != s.Machine {
+	if want := cmp.Or(s.Machine, s.Bound); want != "" && f.Machine != want {
 		issues = append(issues, fleet.Issue{Check: fleet.CheckReach,
-			Detail: fmt.Sprintf("another machine answers at its address: %s, not %s", f.Machine, s.Machine)})
+			Detail: fmt.Sprintf("another machine answers at its address: %s, not %s", f.Machine, want)})
 	}
 	issues = append(issues, proof.Issues(f)...)
 	if v.Claims.Status != fleet.OK && !v.SelfClaims {

@@ -224,6 +224,9 @@ func (b *box) SetHold(ctx context.Context, h fleet.Hold, machine string) (engine
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		h.Since = time.Now()
+		if machine != "" && machine != b.machine {
+			return engine.HoldAnswer{}, &engine.Refused{Verb: "hold", Host: b.id, Issues: []fleet.Issue{{Detail: "this is machine " + b.machine}}}
+		}
 		if h.Kind == fleet.CordonHold {
 			if b.holds.Cordon == nil {
 				b.holds.Cordon = &h

@@ -13,7 +13,11 @@ type Refused struct {
 	Verb   string
 	Host   fleet.HostID
 	Issues []fleet.Issue
+	Next   string // what to type, where something helps
 }
+
+// Hint says what to type next; empty where nothing helps.
+func (r *Refused) Hint() string { return r.Next }
 
 func (r *Refused) Error() string {
 	if len(r.Issues) == 0 {

@@ -47,6 +47,9 @@ func (e *Engine) Plan(ctx context.Context, host fleet.HostID, r Request) (drain.
 // the drain's id and whether it was there before; the plan's list of what may
 // die goes with the ask.
 func (e *Engine) Start(ctx context.Context, host fleet.HostID, r Request, plan drain.Plan) (id string, resumed bool, err error) {
+	if err := e.startsOn(ctx, host); err != nil {
+		return "", false, err
+	}
 	for range 5 { // somebody may write to the stream in between
 		id, resumed, err = e.start(ctx, host, r, plan)
 		if !errors.Is(err, drain.ErrConflict) {
@@ -54,6 +57,19 @@ func (e *Engine) Start(ctx context.Context, host fleet.HostID, r Request, plan d
 		}
 	}
 	return id, resumed, err
+}
+
+// startsOn refuses a drain where another machine answers than the one that the
+// host is known as. A host that can't be read is found out about by its driver.
+func (e *Engine) startsOn(ctx context.Context, host fleet.HostID) error {
+	v, err := e.cfg.Look.Look(ctx, host)
+	if err != nil {
+		return nil
+	}
+	if f, ok := v.Facts.Get(); ok {
+		return e.sameMachine(ctx, "drain", host, f.Machine)
+	}
+	return nil
 }
 
 func (e *Engine) start(ctx context.Context, host fleet.HostID, r Request, plan drain.Plan) (id string, resumed bool, err error) {

@@ -77,6 +77,13 @@ func (e *Engine) prepare(ctx context.Context, host fleet.HostID, signed SignedPr
 	if p.agent, err = e.cfg.Agents.Agent(ctx, host, RoleTerminate); err != nil {
 		return p, nil, err
 	}
+	facts, err := p.agent.Facts(ctx, false)
+	if err == nil {
+		err = e.sameMachine(ctx, "terminate", host, facts.Machine)
+	}
+	if err != nil {
+		return p, nil, err
+	}
 	if p.doc, issues, err = e.judge(ctx, host, signed, p.agent.HostKey(), t); err != nil || len(issues) > 0 {
 		return p, issues, err
 	}

@@ -70,10 +70,13 @@ func drainIssues(s drain.State, h *fleet.Hold) []fleet.Issue {
 // looks again itself and may still refuse: then its reasons are returned.
 func (e *Engine) Verify(ctx context.Context, host fleet.HostID, console string) (Verification, error) {
 	ver, v, s, err := e.Check(ctx, host)
+	facts, read := v.Source.Facts.Get()
+	if err == nil && read {
+		err = e.sameMachine(ctx, "verify", host, facts.Machine)
+	}
 	if err != nil || len(ver.Issues) > 0 {
 		return ver, err
 	}
-	facts := v.Source.Facts.Value
 	agent, err := e.cfg.Agents.Agent(ctx, host, RoleOperate)
 	if err != nil {
 		return ver, fmt.Errorf("verify %s: %w", host, err)
@@ -130,6 +133,11 @@ func (e *Engine) Accept(ctx context.Context, host fleet.HostID, key fleet.Key, r
 	if err != nil {
 		return err
 	}
+	if f, read := v.Source.Facts.Get(); read {
+		if err := e.sameMachine(ctx, "accept", host, f.Machine); err != nil {
+			return err
+		}
+	}
 	named := slices.DeleteFunc(slices.Clone(ver.Issues), func(is fleet.Issue) bool { return key.IsZero() || is.Key != key })
 	fixed := slices.IndexFunc(named, func(is fleet.Issue) bool { return !is.Acceptable })
 	switch {
@@ -139,9 +147,6 @@ func (e *Engine) Accept(ctx context.Context, host fleet.HostID, key fleet.Key, r
 		return &Refused{Verb: "accept", Host: host, Issues: []fleet.Issue{{Key: key, Detail: key.String() + " is not among what keeps the gate shut"}}}
 	case fixed >= 0:
 		return &Refused{Verb: "accept", Host: host, Issues: []fleet.Issue{{Key: key, Detail: "can't be accepted: " + named[fixed].Detail}}}
-	}
-	if err := e.sameMachine(ctx, "accept", host, v.Source.Facts.Value.Machine); err != nil {
-		return err
 	}
 	agent, err := e.cfg.Agents.Agent(ctx, host, RoleTerminate)
 	if err != nil {

@@ -82,6 +82,8 @@ func ask(b drain.Body) (string, bool) {
 		return "escalate " + Key(a.Key) + ", asked for by name", true
 	case drain.AskKeep:
 		return because(Key(a.Key)+" may stay", a.Reason), true
+	case drain.AskRebind:
+		return because("bound the host anew, to machine "+Name(a.Machine)+" instead of "+Name(a.Was), a.Reason), true
 	case drain.AskHandover:
 		return because(join(" to ", "handed over", nameOf(a.To)), a.Note), true
 	}
@@ -115,6 +117,8 @@ func record(b drain.Body) (string, bool) {
 			return "terminated", true
 		}
 		return because("terminate did not succeed", r.Error), true
+	case drain.RecBound:
+		return "this host is machine " + Name(r.Machine), true
 	case drain.RecReach:
 		if !r.OK {
 			return Name(r.Driver) + " can't reach it by itself: " + Text(r.Error), true
