@@ -124,6 +124,23 @@ func (d *decider) deadline(why fleet.Reason) {
 		d.inventory()
 		d.missing()
 	}
+	left := d.left()
+	ev := DriveDeadline{Left: left}
+	if !why.IsZero() {
+		ev.Age = "the host can't be read: this is what was last known"
+		if at := d.s.LastAt; !at.IsZero() {
+			ev.Age += ", " + d.now.Sub(at).Round(time.Second).String() + " old"
+		}
+		if len(left) == 0 {
+			ev.Left = []Left{{Reason: why}}
+		}
+	}
+	d.emit(ev)
+	d.phase(DeadlineReached, d.v.Issues, time.Time{})
+}
+
+// left names what is open, and what else the gate has against the host.
+func (d *decider) left() []Left {
 	var left []Left
 	for _, k := range d.keys {
 		it := d.s.Items[k]
@@ -146,16 +163,20 @@ func (d *decider) deadline(why fleet.Reason) {
 			left = append(left, Left{Key: is.Key, Reason: fleet.Because("issue", "check", is.Check, "detail", is.Detail)})
 		}
 	}
-	ev := DriveDeadline{Left: left}
-	if !why.IsZero() {
-		ev.Age = "the host can't be read: this is what was last known"
-		if at := d.s.LastAt; !at.IsZero() {
-			ev.Age += ", " + d.now.Sub(at).Round(time.Second).String() + " old"
-		}
-		if len(left) == 0 {
-			ev.Left = []Left{{Reason: why}}
+	return left
+}
+
+// nameLeft names what the deadline did not: what a host shows that could not be
+// read then, and what has come since. Nothing that is left is without a name.
+func (d *decider) nameLeft() {
+	named := make(map[fleet.Key]bool, len(d.s.Left))
+	for _, l := range d.s.Left {
+		named[l.Key] = true
+	}
+	for _, k := range d.keys {
+		if it := d.s.Items[k]; it.Open() && !named[k] {
+			d.emit(DriveDeadline{Left: d.left()})
+			return
 		}
 	}
-	d.emit(ev)
-	d.phase(DeadlineReached, d.v.Issues, time.Time{})
 }

@@ -35,6 +35,35 @@ func TestDeadlineBeforeAnything(t *testing.T) {
 			t.Fatalf("%+v", w.s.Left)
 		}
 	})
+	t.Run("unreadable, and more than was known is there later", func(t *testing.T) {
+		w := newWorld(t)
+		w.add("a", fleet.Durable)
+		w.start(10 * time.Minute)
+		w.until(time.Minute, "draining", w.reason("a", WaitNoStrategy))
+		w.factsDown = true
+		w.add("b", fleet.Durable)
+		w.until(15*time.Minute, "deadline", w.phase(DeadlineReached))
+		if names := keysOf(w.s.Left); !slices.Equal(names, []fleet.Key{wk("a")}) {
+			t.Fatalf("%v", names)
+		}
+		w.factsDown = false
+		w.until(time.Minute, "named", func() bool { return slices.Contains(keysOf(w.s.Left), wk("b")) })
+		n := len(w.log)
+		w.idle(5 * time.Minute)
+		for _, e := range w.log[n:] {
+			if e.Kind == (DriveDeadline{}).Kind() {
+				t.Fatalf("named again: %s", w.dump())
+			}
+		}
+	})
+}
+
+func keysOf(left []Left) []fleet.Key {
+	var out []fleet.Key
+	for _, l := range left {
+		out = append(out, l.Key)
+	}
+	return out
 }
 
 func TestFaults(t *testing.T) {

@@ -118,6 +118,9 @@ func (d *decider) draining() {
 	}
 	d.overdue()
 	d.close(act)
+	if d.s.Phase == DeadlineReached {
+		d.nameLeft()
+	}
 	d.flushWaits()
 }
 
