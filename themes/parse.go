@@ -118,6 +118,15 @@ func (b builder) build() (Styles, error) {
 			s.States[state] = *fields[from]
 		}
 	}
+	own := maps.Clone(s.States) // states without a role of their own are as good as the role they borrow
+	for state := range own {
+		if _, ok := b.file.Roles["state-"+state]; !ok {
+			delete(own, state)
+		}
+	}
+	if role, got, want := checkContrast(fields, own, b.file.Dark); role != "" {
+		return Styles{}, b.errorf("roles."+role, "role %q has a contrast of %.1f:1, want %g:1", role, got, want)
+	}
 	return s, nil
 }
 

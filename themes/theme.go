@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -60,6 +61,35 @@ func Load(name string) (Theme, error) {
 		return Theme{}, fmt.Errorf("load theme %s: %w", name, err)
 	}
 	return parse(name+".toml", text)
+}
+
+// LoadFrom is Load that first looks for NAME.toml in a folder of a person's own.
+func LoadFrom(dir, name string) (Theme, error) {
+	if dir != "" && name == filepath.Base(name) && !strings.HasSuffix(name, ".toml") {
+		path := filepath.Join(dir, name+".toml")
+		if text, err := os.ReadFile(path); err == nil {
+			th, err := parse(path, text)
+			th.Name = name
+			return th, err
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return Theme{}, fmt.Errorf("load theme %s: %w", path, err)
+		}
+	}
+	return Load(name)
+}
+
+// Names lists the built-in themes and those of a person's own folder.
+func Names(dir string) []string {
+	names := Builtin()
+	own, _ := filepath.Glob(filepath.Join(dir, "*.toml")) // the pattern is well formed
+	for _, path := range own {
+		names = append(names, strings.TrimSuffix(filepath.Base(path), ".toml"))
+	}
+	if dir == "" {
+		names = Builtin()
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Detect names the built-in theme for a terminal, by its environment read

@@ -2,7 +2,6 @@ package themes
 
 import (
 	"image/color"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,7 +14,7 @@ import (
 )
 
 func TestBuiltinLoad(t *testing.T) {
-	want := []string{"dark", "high-contrast", "light", "mono"}
+	want := []string{"dark", "deutan", "high-contrast", "light", "mono", "tritan"}
 	if got := Builtin(); !slices.Equal(got, want) {
 		t.Fatalf("Builtin() = %v, want %v", got, want)
 	}
@@ -74,6 +73,8 @@ func TestContrast(t *testing.T) {
 		least float64
 	}{
 		{"dark", []color.Color{color.Black, lipgloss.Color("#1e1e1e"), lipgloss.Color("#23272e")}, 4.5},
+		{"deutan", []color.Color{color.Black, lipgloss.Color("#1e1e1e"), lipgloss.Color("#23272e")}, 4.5},
+		{"tritan", []color.Color{color.Black, lipgloss.Color("#1e1e1e"), lipgloss.Color("#23272e")}, 4.5},
 		{"light", []color.Color{color.White, lipgloss.Color("#f5f5f0"), lipgloss.Color("#e9ecf1")}, 4.5},
 		{"high-contrast", []color.Color{color.Black, lipgloss.Color("#1e1e1e"), lipgloss.Color("#001f66")}, 7},
 	} {
@@ -92,24 +93,6 @@ func TestContrast(t *testing.T) {
 			}
 		}
 	}
-}
-
-// contrast is the ratio of WCAG 2.
-func contrast(a, b color.Color) float64 {
-	x, y := luminance(a), luminance(b)
-	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
-}
-
-func luminance(c color.Color) float64 {
-	part := func(v uint32) float64 {
-		f := float64(v) / 0xffff
-		if f <= 0.04045 {
-			return f / 12.92
-		}
-		return math.Pow((f+0.055)/1.055, 2.4)
-	}
-	r, g, b, _ := c.RGBA()
-	return 0.2126*part(r) + 0.7152*part(g) + 0.0722*part(b)
 }
 
 func TestErrorsNameTheLine(t *testing.T) {
@@ -185,7 +168,7 @@ func TestLoadOwnFile(t *testing.T) {
 	if _, err := Load(filepath.Join(t.TempDir(), "none.toml")); err == nil {
 		t.Error("a file that is not there loads")
 	}
-	if _, err := Load("none"); err == nil || !strings.Contains(err.Error(), "dark, high-contrast, light, mono") {
+	if _, err := Load("none"); err == nil || !strings.Contains(err.Error(), "dark, deutan, high-contrast, light, mono, tritan") {
 		t.Errorf("unknown theme: %v", err)
 	}
 }

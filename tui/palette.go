@@ -76,7 +76,7 @@ func commands() []command {
 		{name: "sort", args: "[-]ORDER", says: "sort hosts; - turns it round", takes: value, values: func(*Model) []string { return orders() }, do: (*Model).typedSort},
 		{name: "group", args: "LABEL", says: "put hosts of one label together", takes: value, values: func(m *Model) []string { return append(m.panes.fleet.m.Groups(), "none") }, do: (*Model).typedGroup},
 		{name: "filter", args: "TEXT", says: "show only what matches; nothing: all", takes: value, values: func(*Model) []string { return filterExamples }, do: (*Model).typedFilter},
-		{name: "theme", args: "NAME", says: "colours", takes: value, values: func(*Model) []string { return themes.Builtin() }, do: (*Model).typedTheme},
+		{name: "theme", args: "NAME", says: "colours", takes: value, values: func(m *Model) []string { return themes.Names(m.opt.themesDir()) }, do: (*Model).typedTheme},
 	}
 	for _, s := range keys.Screens() {
 		if s == keys.Plan || s == keys.Handover {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -66,7 +67,7 @@ func (o Options) theme(dark bool) (themes.Theme, error) {
 	if name == "" {
 		name = themes.Detect(o.Getenv, dark)
 	}
-	th, err := themes.Load(name)
+	th, err := themes.LoadFrom(o.themesDir(), name)
 	if err != nil {
 		return themes.Theme{}, err
 	}
@@ -75,6 +76,17 @@ func (o Options) theme(dark bool) (themes.Theme, error) {
 		glyphs = themes.ASCIIGlyphs()
 	}
 	return th.With(glyphs), nil
+}
+
+// themesDir is where a person's own themes lie.
+func (o Options) themesDir() string {
+	if dir := o.Getenv("XDG_CONFIG_HOME"); dir != "" {
+		return filepath.Join(dir, "ebb", "themes")
+	}
+	if home := o.Getenv("HOME"); home != "" {
+		return filepath.Join(home, ".config", "ebb", "themes")
+	}
+	return ""
 }
 
 // shutdown is how long Run waits for a terminal that no longer takes anything.
