@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -204,18 +205,23 @@ func (h *Host) stdio(role wire.Role) (net.Conn, error) {
 	return &pipeConn{Reader: out, WriteCloser: in, cmd: cmd}, nil
 }
 
-// pipeConn is a child's stdio as a net.Conn without deadlines.
+// pipeConn is a child's stdio as a net.Conn without deadlines. It may be closed
+// more than once and by several goroutines: HTTP/2 does both.
 type pipeConn struct {
 	io.Reader
 	io.WriteCloser
-	cmd *exec.Cmd
+	cmd    *exec.Cmd
+	closed sync.Once
+	err    error
 }
 
 func (p *pipeConn) Close() error {
-	err := p.WriteCloser.Close()
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
-	return err
+	p.closed.Do(func() {
+		p.err = p.WriteCloser.Close()
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+	return p.err
 }
 
 func (*pipeConn) LocalAddr() net.Addr              { return &net.UnixAddr{Name: "stdio"} }
