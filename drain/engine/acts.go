@@ -67,6 +67,9 @@ func (d *Driver) flush(ctx context.Context) error {
 			if err := d.write(ctx, nil, outcome(a.act, a.answer)); err != nil {
 				return err
 			}
+			if a.act.Kind == drain.ActNotice || a.act.Kind == drain.ActSignal {
+				d.followBack()
+			}
 		}
 		delete(d.mine, a.act.ID)
 		delete(d.asked, a.act.ID)

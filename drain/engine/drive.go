@@ -194,6 +194,16 @@ func lapsed(err error) error {
 // clock moves no countdown.
 func (d *Driver) now() time.Time { return d.clock.Add(time.Since(d.began)) }
 
+// followBack is called when something has been written from which a countdown
+// runs. Where the journal's clock was set back that has an earlier time than ours
+// is, and notice and grace would be cut short by the difference: ours is set back
+// too.
+func (d *Driver) followBack() {
+	if at := d.s.LastAt; !at.IsZero() && at.Before(d.now()) {
+		d.clock, d.began = at, time.Now()
+	}
+}
+
 // write appends with the lease and folds what the stream then has.
 func (d *Driver) write(ctx context.Context, expect *uint64, bodies ...drain.Body) error {
 	if err := d.e.append(ctx, d.host, d.id, d.lease.Epoch, expect, &d.lease, bodies...); err != nil {

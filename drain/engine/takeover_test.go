@@ -175,6 +175,41 @@ func TestJournalClockCounts(t *testing.T) {
 	})
 }
 
+// A journal whose clock is set back in the middle of an escalation cuts neither
+// the notice nor the grace short.
+func TestJournalClockSetBack(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.add("job", fleet.Stuck, stubborn)
+		var told, termed []time.Time
+		w.hand(func(call string) {
+			switch {
+			case strings.HasPrefix(call, "notice"):
+				told = append(told, time.Now())
+			case strings.Contains(call, "/term"):
+				termed = append(termed, time.Now())
+			}
+		})
+		e := w.engine(ann)
+		start(t, e, 3*time.Hour)
+		s, err := e.Drive(t.Context(), source, func(ev drain.Event) {
+			if ev.Kind == (drain.DriveFound{}).Kind() {
+				w.mu.Lock()
+				w.skew = -time.Hour
+				w.mu.Unlock()
+			}
+		})
+		if err != nil || s.Phase != drain.Empty || len(told) == 0 || len(termed) < 2 {
+			t.Fatalf("%v, phase %s, told %v, TERM %v", err, s.Phase, told, termed)
+		}
+		if gap := termed[0].Sub(told[0]); gap < 20*time.Second {
+			t.Errorf("TERM came %v after the notice", gap)
+		}
+		if gap := termed[1].Sub(termed[0]); gap < 90*time.Second {
+			t.Errorf("the second TERM came %v after the first", gap)
+		}
+	})
+}
+
 // Whoever undrains while a driver runs ends it, and the hold stays lifted. A
 // drain that somebody else began takes an explicit word.
 func TestUndrainEndsTheDriver(t *testing.T) {

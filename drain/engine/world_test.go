@@ -77,9 +77,9 @@ func (w *world) open() engine.Journal {
 		if w.log != nil {
 			return w.log
 		}
-		return sim.NewLog(func() time.Time { return time.Now().Add(w.skew) })
+		return sim.NewLog(w.clock)
 	}
-	j, err := journal.Open(w.t.Context(), w.url, journal.WithClock(func() time.Time { return time.Now().Add(w.skew) }))
+	j, err := journal.Open(w.t.Context(), w.url, journal.WithClock(w.clock))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -107,6 +107,13 @@ func (w *world) engine(who drain.Actor, more ...func(*engine.Config)) *engine.En
 		m(&cfg)
 	}
 	return engine.New(cfg)
+}
+
+// clock is the journal's.
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.skew)
 }
 
 // call passes a call through, unless a fault is set on its way.
