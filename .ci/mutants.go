@@ -67,7 +67,7 @@ var mutants = []mutant{
 	{"seal: the agent is the model", "probes/agent/seal.go", "if issues := a.actIssues(); len(issues) > 0 {\n\t\treturn wire.SealReply{}, refuse(wire.CodeChanged", "if issues := a.actIssues(); len(issues) == 0 {\n\t\treturn wire.SealReply{}, refuse(wire.CodeChanged", likeAgent},
 	{"signed asks: none needed", "drain/engine/trust.go", "if !t.Required || !ev.Kind.IsAsk() {", "if !t.Required || !ev.Kind.IsAsk() || ev.Sig == \"\" {", seeds("1", "200")},
 	{"signed asks: of another", "drain/engine/trust.go", "if err := sshsig.Verify(drain.AskNamespace, ev.Signed(), ev.Sig, o.Key); err != nil {", "if err := sshsig.Verify(drain.AskNamespace, ev.Signed(), ev.Sig, o.Key); err != nil && ev.ID == \"\" {", seeds("1", "300")},
-	{"room: promised with the intent", "drain/place.go", "|| starts[k]) {", "|| starts[k] && it.Target == \"\") {", engines},
+	{"room: promised with the intent", "drain/place.go", "if it.FlippedAt.IsZero() && s.coming(it) {", "if it.FlippedAt.IsZero() && s.coming(it) && !it.StartedAt.IsZero() {", engines},
 	{"room: looked at once more", "drain/engine/pass.go", "if places(decision) {", "if places(decision) && d.host == \"\" {", engines},
 	{"room: what others bring", "drain/place.go", "for _, n := range p.Promised[t.Host.ID] {\n\t\tadd(n, false)", "for _, n := range p.Promised[t.Host.ID][:0] {\n\t\tadd(n, false)", []string{"./drain"}},
 	{"room: moves to one target", "drain/place.go", "if p.Limit > 0 && len(p.Inbound[t.Host.ID]) >= p.Limit {", "if p.Limit < 0 && len(p.Inbound[t.Host.ID]) >= p.Limit {", seeds("1", "300")},
