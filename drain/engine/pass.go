@@ -174,7 +174,17 @@ func (d *Driver) lookAt(ctx context.Context, v *drain.View, id fleet.HostID) {
 // uphold keeps the hold and the plane's flag as the drain wants them.
 func (d *Driver) uphold(ctx context.Context, v drain.View) error {
 	facts, ok := v.Source.Facts.Get()
-	if !ok || facts.Machine != d.s.Machine || d.s.Phase.Ended() || d.s.Undone {
+	if !ok || d.s.Phase.Ended() || d.s.Undone {
+		return nil
+	}
+	if d.s.Machine == "" && (d.s.Bound == "" || d.s.Bound == facts.Machine) {
+		// The host could not be read when the turn began: nothing could be set there.
+		took := drain.DriveTook{Driver: d.e.cfg.Holder, Machine: facts.Machine, Boot: facts.Boot}
+		if err := d.write(ctx, nil, took); err != nil {
+			return d.tolerate(ctx, err)
+		}
+	}
+	if facts.Machine != d.s.Machine {
 		return nil
 	}
 	if err := d.renewHold(ctx, facts); err != nil {

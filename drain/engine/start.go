@@ -47,8 +47,10 @@ func (e *Engine) Plan(ctx context.Context, host fleet.HostID, r Request) (drain.
 // the drain's id and whether it was there before; the plan's list of what may
 // die goes with the ask.
 func (e *Engine) Start(ctx context.Context, host fleet.HostID, r Request, plan drain.Plan) (id string, resumed bool, err error) {
-	if err := e.startsOn(ctx, host); err != nil {
-		return "", false, err
+	if plan.Refused == "" { // else nothing is begun, and nothing written
+		if err := e.startsOn(ctx, host); err != nil {
+			return "", false, err
+		}
 	}
 	for range 5 { // somebody may write to the stream in between
 		id, resumed, err = e.start(ctx, host, r, plan)

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -302,4 +303,105 @@ func TestTakeoverAnnounces(t *testing.T) {
 			t.Errorf("first %v", first)
 		}
 	})
+}
+
+// Eight hours in which nobody drives, in the middle of a grace: nothing happens to
+// what is there until a person says that the drain goes on, and then the countdown
+// resumes where it stood.
+func TestEightHoursOfDowntime(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.add("old", fleet.Stuck, stubborn)
+		e := w.engine(ann)
+		id := start(t, e, 20*time.Hour)
+		d := beside(t, e, nil)
+		before := w.until(e, func(s drain.State) bool { return !s.Items[vm("old")].TermAt.IsZero() })
+		time.Sleep(30 * time.Second)
+		d.stop()
+		_, _ = d.end()
+		b := w.boxes[source]
+		acts := len(b.acted())
+		time.Sleep(8 * time.Hour)
+		d = beside(t, w.engine(bob), nil)
+		s := w.until(e, func(s drain.State) bool { return s.Driver == bob.Console })
+		moved := s.Items[vm("old")].TermAt.Sub(before.Items[vm("old")].TermAt)
+		if moved < 8*time.Hour || moved > 8*time.Hour+10*time.Second {
+			t.Errorf("the grace moved by %v", moved)
+		}
+		time.Sleep(time.Hour)
+		if s, _ = w.state(); len(b.acted()) != acts || !s.Person || s.Waiting.Code != drain.WaitBlind {
+			t.Fatalf("acts %v without a person, waiting %v", b.acted(), s.Waiting)
+		}
+		if err := e.Ask(t.Context(), source, id, drain.AskRetry{}); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := d.end(); err != nil || s.Phase != drain.Empty || len(s.Lost) > 0 {
+			t.Errorf("%v, %s, lost %v", err, s.Phase, s.Lost)
+		}
+		w.held()
+	})
+}
+
+// unrenewed is the journal of a process that stands still: its lease runs out.
+type unrenewed struct {
+	*faulty
+	paused chan struct{}
+}
+
+func (j *unrenewed) Renew(ctx context.Context, l drain.Lease) (drain.Lease, error) {
+	select {
+	case <-j.paused:
+		return l, errFault
+	default:
+		return j.faulty.Renew(ctx, l)
+	}
+}
+
+// A driver that is paused past its lease, and then runs on in the belief that it
+// drives: another one has the drain by then, and nothing that the first does takes
+// effect, wherever it was paused.
+func TestPausedDriverIsFenced(t *testing.T) {
+	for _, at := range []string{"journal append drive.intent", "journal append drive.outcome", "journal append drive.waits", "prod/h1 facts", "plane claims"} {
+		t.Run(at, func(t *testing.T) {
+			play(t, func(t *testing.T, w *world) {
+				w.add("web", fleet.Stateless)
+				w.add("old", fleet.Stuck, stubborn)
+				paused := make(chan struct{})
+				e := w.engine(ann, func(c *engine.Config) { c.Journal = &unrenewed{&faulty{w.log, w}, paused} })
+				start(t, e, 5*time.Hour)
+				var once sync.Once
+				asleep := 0
+				w.hand(func(call string) {
+					if s, _ := w.state(); !strings.HasPrefix(call, at) || s.Phase != drain.Draining {
+						return
+					}
+					once.Do(func() {
+						close(paused)
+						asleep++
+						w.hand(nil)
+						time.Sleep(4 * time.Minute)
+						w.mu.Lock()
+						w.deaf = true // it has not noticed yet that its time is over
+						w.mu.Unlock()
+					})
+				})
+				first := beside(t, e, nil)
+				<-paused
+				time.Sleep(2 * drain.LeaseTTL)
+				second := beside(t, w.engine(bob), nil)
+				if s, err := second.end(); err != nil || s.Phase != drain.Empty || len(s.Lost) > 0 {
+					t.Fatalf("the second driver: %v, %s, lost %v, items %+v", err, s.Phase, s.Lost, s.Items)
+				}
+				time.Sleep(5 * time.Minute) // the first one wakes, and goes on with what it was at
+				first.stop()
+				_, _ = first.end()
+				if n := copies(w); n != 1 || asleep != 1 {
+					t.Errorf("%d replacements, paused %d times", n, asleep)
+				}
+				if bad := w.judge(); bad != "" {
+					t.Error(bad)
+				}
+				w.held()
+			})
+		})
+	}
 }

@@ -47,9 +47,10 @@ type world struct {
 
 	// faults
 	away   map[string]time.Time // journal, plane, or a host's id: until when it does not answer
-	broken map[int]string       // the n-th call: "fail", or "lose" for one whose answer is lost
+	broken map[int]string       // the n-th call: "fail", "hang", or "lose" for one whose answer is lost
 	calls  int
 	before func(call string) // a test's own hand in a call
+	deaf   bool              // the call under way goes on although its context has ended
 	unseen bool              // the claims never agree
 	skew   time.Duration     // of the journal's clock
 }
@@ -128,9 +129,10 @@ func (w *world) call(ctx context.Context, way, name string, fn func() error) err
 		hand(way + " " + name)
 	}
 	w.mu.Lock()
-	until := w.away[way]
+	until, deaf := w.away[way], w.deaf
+	w.deaf = false
 	w.mu.Unlock()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !deaf {
 		return ctx.Err()
 	}
 	if time.Now().Before(until) {
@@ -139,6 +141,13 @@ func (w *world) call(ctx context.Context, way, name string, fn func() error) err
 	switch mode {
 	case "fail":
 		return fmt.Errorf("%s %s: %w (call %d)", way, name, errFault, n)
+	case "hang": // a frozen peer, which the link itself notices after a while
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(2 * time.Minute):
+			return fmt.Errorf("%s %s: %w (call %d hung)", way, name, errFault, n)
+		}
 	case "lose":
 		_ = fn()
 		return fmt.Errorf("%s %s: %w (answer of call %d)", way, name, errFault, n)
