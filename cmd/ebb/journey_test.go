@@ -110,23 +110,27 @@ func (term *terminal) until(what string, holds func(string) bool) string {
 }
 
 // selects moves the cursor to a host of the fleet screen, by what is drawn: the
-// next key is sent once the last one has shown.
+// next key is sent once the last one has had time to show. The rows may move
+// meanwhile, and the cursor with them: where it does not move on, it begins anew.
 func (term *terminal) selects(host string) {
 	term.t.Helper()
-	term.keys("Home")
-	at := cursorLine(term.until("a cursor", func(s string) bool { return cursorLine(s) != "" }))
-	for range 40 {
-		if strings.Contains(at, host) {
-			return
+	var typed time.Time
+	last := ""
+	term.until("the cursor on "+host, func(s string) bool {
+		at := firstWord(cursorLine(s))
+		switch {
+		case at == host:
+			return true
+		case time.Since(typed) < 500*time.Millisecond:
+		case last == "" || at == last:
+			term.keys("Home")
+			typed, last = time.Now(), "-"
+		default:
+			term.keys("j")
+			typed, last = time.Now(), at
 		}
-		last := at
-		term.keys("j")
-		at = cursorLine(term.until("the cursor to move", func(s string) bool {
-			now := cursorLine(s)
-			return now != "" && firstWord(now) != firstWord(last)
-		}))
-	}
-	term.t.Fatalf("%s can't be selected; the screen:\n%s", host, term.screen())
+		return false
+	})
 }
 
 // acts types a key that acts on the row under the cursor. One that comes right
@@ -168,7 +172,7 @@ func cursorLine(screen string) string {
 
 // firstWord is the name in a line with the cursor.
 func firstWord(line string) string {
-	if f := strings.Fields(line); len(f) > 1 {
+	if f := strings.Fields(strings.Replace(line, "▲", " ", 1)); len(f) > 1 {
 		return f[1]
 	}
 	return line
