@@ -40,15 +40,15 @@ type HostView struct {
 }
 
 // Holds returns the holds as the host itself last told them, and when.
-func (v HostView) Holds() (Holds, time.Time, bool) {
-	if f, ok := v.Facts.Get(); ok && (v.Summary.Status != OK || !v.Summary.Value.At.After(f.At)) {
-		return f.Holds, v.Facts.At, true
-	}
-	if s, ok := v.Summary.Get(); ok {
-		return s.Holds, v.Summary.At, true
-	}
-	if h, ok := v.Told.Get(); ok {
-		return h, v.Told.At, true
+func (v *HostView) Holds() (Holds, time.Time, bool) { // readings are large: none is copied
+	f, s := &v.Facts, &v.Summary
+	switch {
+	case f.Status == OK && (s.Status != OK || !s.Value.At.After(f.Value.At)):
+		return f.Value.Holds, f.At, true
+	case s.Status == OK:
+		return s.Value.Holds, s.At, true
+	case v.Told.Status == OK:
+		return v.Told.Value, v.Told.At, true
 	}
 	return Holds{}, time.Time{}, false
 }

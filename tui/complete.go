@@ -208,7 +208,7 @@ func (m *Model) aboutWord(l string) string {
 	last := f[len(f)-1]
 	if h, _ := m.hostNamed(last); h != "" {
 		v, s, _ := m.frame.Host(h)
-		_, word := words.State(v, s)
+		_, word := words.State(&v, s)
 		return word
 	}
 	h := m.underCursor()

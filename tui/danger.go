@@ -279,7 +279,7 @@ func (m *Model) terminateIssues(h fleet.HostID, digest string) []fleet.Issue {
 		return []fleet.Issue{because("the host was " + gone)}
 	}
 	issues := m.fresh(h)
-	if holds, _, ok := m.view(h).Holds(); !ok || !holds.Both() {
+	if holds, _, ok := m.holds(h); !ok || !holds.Both() {
 		issues = append(issues, fleet.Issue{Check: fleet.CheckHolds, Detail: "both holds have to be there"})
 	}
 	g, _, ok := m.panes.gate.m.Gate()

@@ -34,7 +34,7 @@ func (m *Model) wantDrain(w feed.Want) tea.Cmd {
 	}}
 	if w.Text != "" {
 		f.fields[2].value = []rune(w.Text)
-	} else if holds, _, _ := m.view(w.Host).Holds(); holds.Cordon != nil {
+	} else if holds, _, _ := m.holds(w.Host); holds.Cordon != nil {
 		f.fields[2].value, f.fields[2].fresh = []rune(widget.Clean(holds.Cordon.Why)), true
 	}
 	return m.show(f)

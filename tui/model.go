@@ -345,3 +345,9 @@ func (m *Model) view(h fleet.HostID) fleet.HostView {
 	v, _ := m.frame.Snapshot.Host(h)
 	return v
 }
+
+// holds returns the holds of a host as the latest frame has them.
+func (m *Model) holds(h fleet.HostID) (holds fleet.Holds, at time.Time, known bool) {
+	v := m.view(h)
+	return v.Holds()
+}

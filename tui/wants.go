@@ -190,7 +190,7 @@ func (m *Model) wantUncordon(w feed.Want) tea.Cmd {
 	was := holds.Cordon
 	j := job{verb: feed.Uncordon, host: w.Host}
 	return m.ask(widget.Question{Title: "uncordon " + widget.Name(w.Host.Name()), Lines: lines, Act: "uncordon", Undoable: true}, func(m *Model) tea.Cmd {
-		now, _, _ := m.view(w.Host).Holds()
+		now, _, _ := m.holds(w.Host)
 		if was != nil && now.Cordon != nil && (now.Cordon.Who != was.Who || !now.Cordon.Since.Equal(was.Since)) {
 			return m.refuse(j, because("it is another cordon now: by "+words.Name(now.Cordon.Who)+" since "+words.HM(now.Cordon.Since)))
 		}
@@ -230,7 +230,8 @@ func (m *Model) gone(h fleet.HostID) string {
 	if !ok {
 		return ""
 	}
-	return words.Terminated(m.view(h), &s)
+	v := m.view(h)
+	return words.Terminated(&v, &s)
 }
 
 // drainOf is the drain of a host that has not been lifted.

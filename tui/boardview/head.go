@@ -55,7 +55,7 @@ func (d *drawing) head(width, height int) []string {
 // is drained for.
 func (d *drawing) stateWord(long bool) string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
-	role, word := words.State(d.view, d.state)
+	role, word := words.State(&d.view, d.state)
 	if long && d.state != nil && d.state.For != "" && d.state.Phase == drain.Draining {
 		word += " for " + words.Name(string(d.state.For))
 	}
@@ -218,7 +218,7 @@ func (d *drawing) resting(width int) string {
 	if sum, ok := d.view.Summary.Get(); ok && sum.GPUs[1] > 0 {
 		text += fmt.Sprintf("   GPUs %d/%d", sum.GPUs[0], sum.GPUs[1])
 	}
-	at := feed.ReadAt(d.view)
+	at := feed.ReadAt(&d.view)
 	right := ""
 	if !at.IsZero() {
 		right = s.Dim.Render("read " + widget.Heard(max(d.now.Sub(at), 0)) + " ago ")
@@ -277,7 +277,7 @@ func (d *drawing) short(width int) string {
 // what is left.
 func (d *drawing) shortest(c drain.Counts) string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
-	role, word := words.State(d.view, d.state)
+	role, word := words.State(&d.view, d.state)
 	text := " " + s.Title.Render(widget.Name(d.host.Name())) + " " + s.State(role).Render(g.State(role))
 	if d.state.Phase != drain.Draining {
 		text += " " + s.State(role).Render(word)

@@ -74,7 +74,7 @@ func (m Model) SetHost(h fleet.HostID) Model {
 func (m Model) refresh() {
 	m.d.host = m.host
 	m.d.view, m.d.state, m.d.known = m.d.frame.Host(m.host)
-	m.d.gone = words.Terminated(m.d.view, m.d.state)
+	m.d.gone = words.Terminated(&m.d.view, m.d.state)
 	if m.d.state != nil && (m.d.state.Drain == "" || m.d.state.Undone && m.d.gone == "") {
 		m.d.state = nil
 	}

@@ -97,7 +97,7 @@ func (d *drawing) head(width int, host fleet.HostID) []string {
 	if d.view.SelfClaims {
 		right = "its plane claims nothing: the host's word stands"
 	}
-	right += "   host " + d.age(d.view.Facts.Status, feed.ReadAt(d.view), now)
+	right += "   host " + d.age(d.view.Facts.Status, feed.ReadAt(&d.view), now)
 	out := []string{widget.Sides(" "+s.Title.Render(widget.Name(host.Name()))+"   "+verdict, s.Dim.Render(right+" "), width)}
 	if sum := d.sum(); sum != "" {
 		out = append(out, " "+s.Dim.Render(sum))

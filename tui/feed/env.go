@@ -41,7 +41,7 @@ func (f Frame) Host(id fleet.HostID) (fleet.HostView, *drain.State, bool) {
 }
 
 // ReadAt is when the host's agent was last heard; zero if it never was.
-func ReadAt(v fleet.HostView) time.Time {
+func ReadAt(v *fleet.HostView) time.Time {
 	at := time.Time{}
 	if v.Facts.Status == fleet.OK {
 		at = v.Facts.At
@@ -55,7 +55,7 @@ func ReadAt(v fleet.HostView) time.Time {
 // Fresh says whether what is known of a host is young enough to act on, and why
 // not.
 func Fresh(v fleet.HostView, now time.Time) (ok bool, why string) {
-	at := ReadAt(v)
+	at := ReadAt(&v)
 	switch {
 	case !v.Unreachable.IsZero():
 		why = "unreachable since " + v.Unreachable.UTC().Format("15:04:05")

@@ -13,7 +13,7 @@ import (
 )
 
 // details is all that is known of a host, for a page of its own.
-func (d *drawing) details(r row) feed.Show {
+func (d *drawing) details(r *row) feed.Show {
 	v, now := r.v, d.env.Now()
 	var out []string
 	add := func(name, text string) {
@@ -50,7 +50,7 @@ func labels(all map[string]string) string {
 }
 
 func (d *drawing) agentText(v *fleet.HostView) string {
-	at, now := feed.ReadAt(*v), d.env.Now()
+	at, now := feed.ReadAt(v), d.env.Now()
 	text := "never heard"
 	if !at.IsZero() {
 		text = "heard " + widget.Ago(now.Sub(at))
@@ -100,7 +100,7 @@ func (d *drawing) holdsText(v *fleet.HostView) string {
 	return strings.Join(out, "; ")
 }
 
-func (d *drawing) drainText(r row) []string {
+func (d *drawing) drainText(r *row) []string {
 	if r.s == nil {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (d *drawing) drainText(r row) []string {
 }
 
 // contents is what is on the host, as far as it was read.
-func (d *drawing) contents(r row) []string {
+func (d *drawing) contents(r *row) []string {
 	var out []string
 	if n, ok := r.classes(); ok && r.gone == "" {
 		var parts []string

@@ -91,7 +91,7 @@ func person(who string, width int) string {
 	return widget.Name(who)
 }
 
-func (d *drawing) sign(r row) widget.Cell {
+func (d *drawing) sign(r *row) widget.Cell {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
 	if r.needs || r.forgotten {
 		return widget.T(g.NeedsYou, s.State(themes.NeedsYou))
@@ -99,7 +99,7 @@ func (d *drawing) sign(r row) widget.Cell {
 	return widget.Cell{}
 }
 
-func (d *drawing) cells(r row) []widget.Cell {
+func (d *drawing) cells(r *row) []widget.Cell {
 	s, g, now := d.env.Theme.Styles, d.env.Theme.Glyphs, d.env.Now()
 	none := widget.T(g.None, s.Dim)
 	out := make([]widget.Cell, colDrain+1)
@@ -147,20 +147,20 @@ func (d *drawing) cells(r row) []widget.Cell {
 
 // silence says since when an unreachable host is that, and what the plane still
 // hears of it: the two are different things.
-func (d *drawing) silence(r row, now time.Time) string {
+func (d *drawing) silence(r *row, now time.Time) string {
 	plane := "its plane has not heard it"
 	if hb := r.v.Host.Heartbeat; !hb.IsZero() {
 		plane = "plane heard it " + widget.Ago(now.Sub(hb))
 	}
 	text := plane + "; " + cmp.Or(words.Text(r.v.Problem), "no answer")
-	if at := feed.ReadAt(*r.v); !at.IsZero() {
+	if at := feed.ReadAt(r.v); !at.IsZero() {
 		text += "; last read " + widget.Ago(now.Sub(at))
 	}
 	return text
 }
 
 // classes draws the numbers of workloads by class in six narrow columns.
-func (d *drawing) classes(r row) string {
+func (d *drawing) classes(r *row) string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
 	n, ok := r.classes()
 	var b strings.Builder
@@ -182,9 +182,9 @@ func (d *drawing) classes(r row) string {
 }
 
 // agent is how long ago the agent was heard.
-func (d *drawing) agent(r row, now time.Time) widget.Cell {
+func (d *drawing) agent(r *row, now time.Time) widget.Cell {
 	s := d.env.Theme.Styles
-	at := feed.ReadAt(*r.v)
+	at := feed.ReadAt(r.v)
 	if at.IsZero() {
 		return widget.T("?", s.Stale)
 	}
@@ -197,7 +197,7 @@ func (d *drawing) agent(r row, now time.Time) widget.Cell {
 
 // progress is a drain in one cell: what is left, how long there is, and a bar of
 // what has gone where there is room for one.
-func (d *drawing) progress(r row, now time.Time) widget.Cell {
+func (d *drawing) progress(r *row, now time.Time) widget.Cell {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
 	if r.s == nil {
 		if r.forgotten {
@@ -243,7 +243,7 @@ func (d *drawing) progress(r row, now time.Time) widget.Cell {
 }
 
 // forgotten says what a cordon that nobody looks after costs.
-func (d *drawing) forgotten(r row, now time.Time) string {
+func (d *drawing) forgotten(r *row, now time.Time) string {
 	busy, all, ok := r.gpus()
 	if !ok || all-busy <= 0 {
 		return "forgotten?"

@@ -25,17 +25,18 @@ import (
 type Model struct {
 	env   feed.Env
 	frame feed.Frame
-	table *widget.Table[row]
+	table *widget.Table[*row]
 	draw  *drawing
+	kept  *kept
 	shift *widget.Shift // of the rows under the cursor
 }
 
 // New makes the screen.
 func New(env feed.Env) Model {
 	d := &drawing{env: env}
-	m := Model{env: env, draw: d, shift: &widget.Shift{}}
-	m.table = widget.NewTable(env.Theme, columns(wideFrom), widget.Rows[row]{
-		ID:      func(r row) string { return string(r.v.Host.ID) },
+	m := Model{env: env, draw: d, kept: &kept{}, shift: &widget.Shift{}}
+	m.table = widget.NewTable(env.Theme, columns(wideFrom), widget.Rows[*row]{
+		ID:      func(r *row) string { return string(r.v.Host.ID) },
 		Cells:   d.cells,
 		Match:   filterable,
 		Sign:    d.sign,
@@ -55,10 +56,9 @@ func (m Model) SetFrame(f feed.Frame) Model {
 }
 
 func (m Model) refresh() {
-	all := rows(m.frame, m.draw.as, m.env.Now())
+	all := m.kept.rows(m.frame, m.draw.as, m.env.Now())
 	m.draw.all, m.draw.groups = tally{}, map[string]*tally{}
-	for i := range all {
-		r := &all[i]
+	for _, r := range all {
 		m.draw.all.add(r)
 		if m.draw.as.Group != "" {
 			t := m.draw.groups[r.group]
@@ -71,6 +71,7 @@ func (m Model) refresh() {
 	}
 	before := m.table.Place()
 	m.table.SetRows(all)
+	m.kept.forget()
 	m.shift.See(before, m.table.Place(), m.env.Now())
 }
 
@@ -144,7 +145,7 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 	case key.Matches(k, own.Group):
 		return m.nextGroup(), nil
 	case key.Matches(k, own.NextNeedsYou):
-		if !m.table.SelectNext(func(r row) bool { return r.needs || r.forgotten }) {
+		if !m.table.SelectNext(func(r *row) bool { return r.needs || r.forgotten }) {
 			return m, feed.Send(feed.Say{Text: "no host here needs you"})
 		}
 		return m, nil
@@ -173,7 +174,7 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 
 // act turns a key into what is asked of the host under the cursor, or of the
 // marked ones.
-func (m Model) act(k tea.KeyPressMsg, r row) tea.Cmd {
+func (m Model) act(k tea.KeyPressMsg, r *row) tea.Cmd {
 	own, id := m.env.Keys.Fleet, r.v.Host.ID
 	if n := m.Marks(); n > 0 && (key.Matches(k, own.Drain) || key.Matches(k, own.Uncordon)) {
 		verb := "drain"

@@ -339,6 +339,39 @@ func TestNarrowNamesAndReasons(t *testing.T) {
 	}
 }
 
+// Whatever frames came before, and however the hosts stood then: a frame is drawn
+// as by a screen that has seen no other.
+func TestNothingIsKeptOfAnOlderFrame(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := New(env(t))
+		for range rapid.IntRange(2, 6).Draw(rt, "frames") {
+			f := frame()
+			f.Snapshot.Hosts = slices.DeleteFunc(f.Snapshot.Hosts, func(fleet.HostView) bool { return rapid.IntRange(0, 9).Draw(rt, "gone") == 0 })
+			for i := range f.Snapshot.Hosts {
+				v := &f.Snapshot.Hosts[i]
+				switch rapid.IntRange(0, 4).Draw(rt, "host") {
+				case 0:
+					v.Unreachable = now.Add(-time.Hour)
+				case 1:
+					v.Summary.Value.Holds, v.Cordon = held(time.Hour), fleet.HostOnly
+				case 2:
+					v.Summary.Value.GPUs[0] = rapid.IntRange(0, 8).Draw(rt, "busy")
+				case 3:
+					delete(f.Drains, v.Host.ID)
+				}
+			}
+			as := Arrangement{Sort: rapid.SampledFrom(Orders()).Draw(rt, "sort"), Reverse: rapid.Bool().Draw(rt, "reverse"), Group: rapid.SampledFrom([]string{"", "state"}).Draw(rt, "group")}
+			m = m.Arrange(as).SetFrame(f)
+			fresh := New(env(t)).Arrange(as).SetFrame(f)
+			m.View(140, 30)
+			fresh.View(140, 30) // how long a page is shows in the next one
+			if got, want := m.View(140, 30), fresh.View(140, 30); got != want {
+				rt.Fatalf("after other frames:\n%s\nat once:\n%s", got, want)
+			}
+		}
+	})
+}
+
 // A frame of ten thousand hosts, drawn as sorted: what it takes is measured, since
 // the screen does it for each frame.
 func BenchmarkFrameOfTenThousand(b *testing.B) {

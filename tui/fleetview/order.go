@@ -73,7 +73,7 @@ func (a Arrangement) compare(x, y *row, less func(a, b *row) int) int {
 	if sorted != 0 {
 		return sorted
 	}
-	return cmp.Compare(x.v.Host.ID, y.v.Host.ID)
+	return cmp.Or(cmp.Compare(x.v.Host.ID, y.v.Host.ID), cmp.Compare(x.place, y.place))
 }
 
 // String says it in the words of the commands.
@@ -94,7 +94,7 @@ func (m Model) Arrange(a Arrangement) Model {
 	m.table.SetSection(nil)
 	m.refresh()
 	if a.Group != "" {
-		m.table.SetSection(func(r row) string { return r.group })
+		m.table.SetSection(func(r *row) string { return r.group })
 	}
 	m.shift.Settle() // who arranges looks at what becomes of it
 	return m
@@ -206,7 +206,7 @@ func (r *row) ends() time.Time {
 // silent is how badly an agent is heard: unreachable, never, not lately, lately.
 // Seconds do not count here: the list would not stand still.
 func silent(v *fleet.HostView, now time.Time) int {
-	at := feed.ReadAt(*v)
+	at := feed.ReadAt(v)
 	switch {
 	case !v.Unreachable.IsZero():
 		return 0

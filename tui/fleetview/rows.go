@@ -35,33 +35,60 @@ type row struct {
 	heard      int // how well its agent is heard
 	group      string
 	sum        int // of workloads, where hosts are sorted by it
+	place      int // in the frame
 }
 
-func rows(f feed.Frame, as Arrangement, now time.Time) []row {
-	all := make([]row, len(f.Snapshot.Hosts))
-	at := make([]*row, len(all)) // rows are large: what is sorted are pointers
+// kept is what the rows of one frame leave for those of the next, which come
+// several times a second: their room, and their order, which is most often that
+// of the next ones too. Of what the rows say nothing is kept: each frame has them
+// made anew.
+type kept struct {
+	all   [2][]row // in turn, since the table asks the last ones where its cursor was
+	at    [2][]*row
+	order []int // places in the frame, as they stood last
+	turn  int
+}
+
+// rows are the hosts of a frame as they stand. They hold until the next but one.
+func (k *kept) rows(f feed.Frame, as Arrangement, now time.Time) []*row {
+	k.turn = 1 - k.turn
+	n := len(f.Snapshot.Hosts)
+	all, at := slices.Grow(k.all[k.turn][:0], n)[:n], k.at[k.turn][:0]
 	for i := range all {
 		all[i] = makeRow(f, &f.Snapshot.Hosts[i], now)
-		all[i].group = all[i].groupBy(as.Group)
+		all[i].place, all[i].group = i, all[i].groupBy(as.Group)
 		if as.Sort == "work" { // counted once, not for each comparison
 			all[i].sum = all[i].work()
 		}
-		at[i] = &all[i]
+	}
+	if len(k.order) != n { // other hosts: any order will do to begin with
+		k.order = make([]int, n)
+		for i := range k.order {
+			k.order[i] = i
+		}
+	}
+	for _, i := range k.order {
+		at = append(at, &all[i])
 	}
 	less := as.sorted().less
 	slices.SortFunc(at, func(a, b *row) int { return as.compare(a, b, less) })
-	out := make([]row, len(at))
 	for i, r := range at {
-		out[i] = *r
+		k.order[i] = r.place
 	}
-	return out
+	k.all[k.turn], k.at[k.turn] = all, at
+	return at
+}
+
+// forget lets go of the frame before.
+func (k *kept) forget() {
+	clear(k.all[1-k.turn][:cap(k.all[1-k.turn])])
 }
 
 func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 	r := row{v: v}
 	if found, ok := f.Drains[v.Host.ID]; ok { // most hosts have none
 		s := found
-		if words.Terminated(*v, &s) != "" {
+		if words.Terminated(v, &s) != "" {
 			return goneRow(v, s)
 		}
 		if s.Drain != "" && !s.Undone {
@@ -69,7 +96,7 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 			r.idle = s.Driver == "" && !f.Driving[v.Host.ID] && !s.Phase.Ended()
 		}
 	}
-	r.role, r.word = words.State(*v, r.s)
+	r.role, r.word = words.State(v, r.s)
 	holds, _, _ := v.Holds()
 	r.hold = holds.Cordon
 	if r.hold == nil {
@@ -98,15 +125,15 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 // goneRow is a host that was terminated: there is nothing to look for on it, and
 // nobody is needed.
 func goneRow(v *fleet.HostView, s drain.State) row {
-	r := row{v: v, since: s.Terminated, gone: words.Terminated(*v, &s)}
-	r.role, r.word = words.State(*v, &s)
+	r := row{v: v, since: s.Terminated, gone: words.Terminated(v, &s)}
+	r.role, r.word = words.State(v, &s)
 	r.rank = r.attention()
 	return r
 }
 
 // attention puts first what needs a person, then what goes wrong, then what is under
 // way, and last what is as it should be.
-func (r row) attention() int {
+func (r *row) attention() int {
 	switch {
 	case r.needs:
 		return 0
@@ -136,7 +163,7 @@ func (r row) attention() int {
 	return 11
 }
 
-func filterable(r row) widget.Filterable {
+func filterable(r *row) widget.Filterable {
 	text := string(r.v.Host.ID) + " " + r.word + " " + r.v.Problem
 	fields := map[string]string{"state": r.word, "is": r.kind(), "host": r.v.Host.ID.Name(), "plane": r.v.Host.ID.Plane(), "pool": r.v.Host.Pool()}
 	if r.needs || r.forgotten {

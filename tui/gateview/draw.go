@@ -107,7 +107,7 @@ func (m Model) foot(width int) []string {
 // gone says when the host was terminated, and by whom.
 func (m Model) gone() string {
 	v, s, _ := m.frame.Host(m.host)
-	return words.Terminated(v, s)
+	return words.Terminated(&v, s)
 }
 
 // verdict is the last word: locked by how many, or open for how long.

@@ -65,8 +65,8 @@ func Make(f feed.Frame, now time.Time, local *time.Location) Page {
 	for i := range f.Snapshot.Hosts {
 		v := &f.Snapshot.Hosts[i]
 		s, has := f.Drains[v.Host.ID]
-		if has && words.Terminated(*v, &s) != "" {
-			m.p.Gone = append(m.p.Gone, Line{Host: v.Host.ID, Since: s.Terminated, Who: s.TerminatedBy, Text: words.Terminated(*v, &s), id: "gone"})
+		if has && words.Terminated(v, &s) != "" {
+			m.p.Gone = append(m.p.Gone, Line{Host: v.Host.ID, Since: s.Terminated, Who: s.TerminatedBy, Text: words.Terminated(v, &s), id: "gone"})
 			continue
 		}
 		if has = has && s.Drain != "" && !s.Undone; has {

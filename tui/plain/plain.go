@@ -156,7 +156,7 @@ func describe(f feed.Frame, v fleet.HostView) string {
 	if d, ok := f.Drains[v.Host.ID]; ok && d.Drain != "" && !d.Undone {
 		s = &d
 	}
-	_, text := words.State(v, s)
+	_, text := words.State(&v, s)
 	if !v.Unreachable.IsZero() {
 		text += " since " + words.HMS(v.Unreachable)
 		if v.Problem != "" {

@@ -25,7 +25,7 @@ const (
 // written beside it. The first that holds wins: a host that was terminated is not
 // looked for, and an unreachable one is that and nothing else, since all else is
 // only what was last known. s is the host's newest drain, or nil.
-func State(v fleet.HostView, s *drain.State) (role, word string) {
+func State(v *fleet.HostView, s *drain.State) (role, word string) {
 	holds, _, known := v.Holds()
 	switch {
 	case Terminated(v, s) != "":
@@ -51,11 +51,11 @@ const AfterEmpty = "4 gate · v verify · t terminate"
 
 // Terminated says when a host was terminated, and by whom; "" for one that was
 // not. A machine that took its name since, and answers, is another one.
-func Terminated(v fleet.HostView, s *drain.State) string {
+func Terminated(v *fleet.HostView, s *drain.State) string {
 	if s == nil || s.Terminated.IsZero() {
 		return ""
 	}
-	if f, ok := v.Facts.Get(); ok && f.Machine != "" && s.Machine != "" && f.Machine != s.Machine {
+	if f := &v.Facts; f.Status == fleet.OK && f.Value.Machine != "" && s.Machine != "" && f.Value.Machine != s.Machine {
 		return ""
 	}
 	return join(" by ", "terminated "+HM(s.Terminated), nameOf(s.TerminatedBy))
@@ -90,7 +90,7 @@ func drainState(s drain.State) (role, word string) {
 	return "", ""
 }
 
-func cordonState(v fleet.HostView, h fleet.Holds) (role, word string) {
+func cordonState(v *fleet.HostView, h fleet.Holds) (role, word string) {
 	switch v.Cordon {
 	case fleet.Cordoning:
 		return stCordoning, "cordoning"

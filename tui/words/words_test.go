@@ -280,7 +280,7 @@ func TestState(t *testing.T) {
 		"lost, accepted": {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.Empty, Lost: []drain.LostItem{{Key: k}},
 			Accepted: map[fleet.Key]string{k: "known"}}, stEmpty, "empty, verified"},
 	} {
-		if role, word := State(tc.v, tc.s); role != tc.role || word != tc.word {
+		if role, word := State(&tc.v, tc.s); role != tc.role || word != tc.word {
 			t.Errorf("%s: %q %q, want %q %q", name, role, word, tc.role, tc.word)
 		}
 	}
