@@ -78,6 +78,18 @@ func (d *Driver) flush(ctx context.Context) error {
 	return nil
 }
 
+// flushAnew is flush after a write whose fate is not known: the outcome may stand
+// in the journal, and have gone unread because the context ended.
+func (d *Driver) flushAnew(ctx context.Context) error {
+	if len(d.told) == 0 {
+		return nil
+	}
+	if err := d.catchUp(ctx); err != nil {
+		return err
+	}
+	return d.flush(ctx)
+}
+
 // ask finds out about acts that have an intent, no outcome, and nobody here who
 // runs them: an earlier driver left them, or an answer was lost. They are asked
 // about where they ran, again and again; until then they stay open, and nothing

@@ -54,7 +54,7 @@ func (d *Driver) leave(why error) {
 		case <-ctx.Done():
 		}
 	}
-	if err := d.flush(ctx); err != nil {
+	if err := d.flushAnew(ctx); err != nil {
 		d.e.cfg.Log.Error("outcomes not journaled", "host", d.host, "error", err)
 	}
 	text := string(d.s.Phase)
