@@ -79,10 +79,10 @@ func TestStaleAnswersAreDropped(t *testing.T) {
 	c.goHost("gpu-041")
 	c.press("4")
 	c.run(old)
-	if _, _, ok := c.m.panes.gate.m.Gate(); !ok || c.m.panes.gate.Host() != gpu041 {
+	if _, _, ok := c.m.panes.gate.now().Gate(); !ok || c.m.panes.gate.Host() != gpu041 {
 		t.Fatal("the gate of gpu-041 was not read")
 	}
-	if g, _, _ := c.m.panes.gate.m.Gate(); g.Proof != nil {
+	if g, _, _ := c.m.panes.gate.now().Gate(); g.Proof != nil {
 		t.Error("the proof of another host is shown")
 	}
 	c.press("t")

@@ -33,7 +33,7 @@ func (m *Model) copy() tea.Cmd {
 func (m *Model) copied() (what, text string) {
 	switch m.cur {
 	case keys.Gate:
-		if g, _, ok := m.panes.gate.m.Gate(); ok && g.Proof != nil && g.Host == m.host {
+		if g, _, ok := m.panes.gate.now().Gate(); ok && g.Proof != nil && g.Host == m.host {
 			return widget.Clean(g.Proof.Path), widget.Clean(g.Proof.Path)
 		}
 	case keys.Handover:

@@ -225,7 +225,7 @@ func (m *Model) wantAccept(w feed.Want) tea.Cmd {
 // acceptIssues is whether the gate still names what is to be accepted.
 func (m *Model) acceptIssues(w feed.Want) []fleet.Issue {
 	issues := m.fresh(w.Host)
-	g, _, ok := m.panes.gate.m.Gate()
+	g, _, ok := m.panes.gate.now().Gate()
 	if !ok || m.panes.gate.Host() != w.Host {
 		return append(issues, because("the gate was not read"))
 	}
@@ -244,7 +244,7 @@ func (m *Model) wantTerminate(w feed.Want) tea.Cmd {
 	if issues := m.terminateIssues(w.Host, ""); len(issues) > 0 {
 		return m.refuse(j, issues...)
 	}
-	g, _, _ := m.panes.gate.m.Gate()
+	g, _, _ := m.panes.gate.now().Gate()
 	v := m.view(w.Host)
 	name := w.Host.Name()
 	if !typable(name) {
@@ -282,7 +282,7 @@ func (m *Model) terminateIssues(h fleet.HostID, digest string) []fleet.Issue {
 	if holds, _, ok := m.holds(h); !ok || !holds.Both() {
 		issues = append(issues, fleet.Issue{Check: fleet.CheckHolds, Detail: "both holds have to be there"})
 	}
-	g, _, ok := m.panes.gate.m.Gate()
+	g, _, ok := m.panes.gate.now().Gate()
 	switch {
 	case !ok || m.panes.gate.Host() != h:
 		return append(issues, because("the gate was not read: verify first (v)"))
@@ -290,7 +290,7 @@ func (m *Model) terminateIssues(h fleet.HostID, digest string) []fleet.Issue {
 		return append(issues, g.Issues...)
 	case g.Proof == nil:
 		return append(issues, because("there is no proof: verify first (v)"))
-	case m.panes.gate.m.Life(m.env.Now()) <= 0:
+	case m.panes.gate.now().Life(m.env.Now()) <= 0:
 		return append(issues, because("the proof has expired at "+words.HMS(g.Proof.Expires)+": verify again (v)"))
 	case digest != "" && g.Proof.Digest != digest:
 		return append(issues, because("the proof is another one than the one that was shown"))

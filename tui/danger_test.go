@@ -144,9 +144,11 @@ func TestStateChangedBetweenDialogAndCommit(t *testing.T) {
 		"verified anew": func(_ *feed.Frame, c *console) {
 			g := openGate(gpu046)
 			g.Proof.Digest = "another"
-			c.m.panes.gate.m = c.m.panes.gate.m.SetGate(g, nil)
+			c.m.panes.gate.m = c.m.panes.gate.now().SetGate(g, nil)
 		},
-		"shut": func(_ *feed.Frame, c *console) { c.m.panes.gate.m = c.m.panes.gate.m.SetGate(lockedGate(gpu046), nil) },
+		"shut": func(_ *feed.Frame, c *console) {
+			c.m.panes.gate.m = c.m.panes.gate.now().SetGate(lockedGate(gpu046), nil)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := atGate(t)

@@ -259,7 +259,7 @@ func (m *Model) readGate(verb feed.Verb, h fleet.HostID) tea.Cmd {
 	}
 	m.gateGen++
 	gen, verbs, ctx := m.gateGen, m.opt.Verbs, m.ctx
-	m.panes.gate.m = m.panes.gate.m.SetHost(h).SetBusy(verb)
+	m.panes.gate.m = m.panes.gate.now().SetHost(h).SetBusy(verb)
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, verbLimit)
 		defer cancel()
@@ -278,7 +278,7 @@ func (m *Model) gated(g gateMsg) tea.Cmd {
 	if g.gen != m.gateGen || m.panes.gate.Host() != g.job.host {
 		return nil
 	}
-	m.panes.gate.m = m.panes.gate.m.SetGate(g.gate, g.err)
+	m.panes.gate.m = m.panes.gate.now().SetGate(g.gate, g.err)
 	if g.job.verb != feed.Verify {
 		return nil
 	}
@@ -298,7 +298,7 @@ const plansAtOnce = 4
 
 // planOf shows what drains of several hosts would do, below each other.
 func (m *Model) planOf(hosts []fleet.HostID) tea.Cmd {
-	m.panes.plan.m = m.panes.plan.m.SetHosts(nil).SetHosts(hosts) // anew, whatever was made before
+	m.panes.plan.m = m.panes.plan.now().SetHosts(nil).SetHosts(hosts) // anew, whatever was made before
 	return m.open(keys.Plan, hosts[0])
 }
 
@@ -309,7 +309,7 @@ func (m *Model) makePlans(r feed.Request) tea.Cmd {
 		return nil
 	}
 	m.planGen++
-	m.planNext = slices.Clone(m.panes.plan.m.Hosts())
+	m.planNext = slices.Clone(m.panes.plan.now().Hosts())
 	var cmds []tea.Cmd
 	for range plansAtOnce {
 		cmds = append(cmds, m.nextPlan(r))
@@ -324,7 +324,7 @@ func (m *Model) nextPlan(r feed.Request) tea.Cmd {
 	}
 	h := m.planNext[0]
 	m.planNext = m.planNext[1:]
-	m.panes.plan.m = m.panes.plan.m.SetBusy(h)
+	m.panes.plan.m = m.panes.plan.now().SetBusy(h)
 	return m.makePlan(h, r, nil)
 }
 
@@ -349,7 +349,7 @@ func (m *Model) planned(p planMsg) tea.Cmd {
 		if p.gen != m.planGen {
 			return nil
 		}
-		m.panes.plan.m = m.panes.plan.m.SetPlan(p.host, p.plan, p.request, p.err)
+		m.panes.plan.m = m.panes.plan.now().SetPlan(p.host, p.plan, p.request, p.err)
 		return m.nextPlan(p.request)
 	}
 	if m.over != p.form || !p.form.busy {

@@ -159,7 +159,7 @@ func (m *Model) openPlan(h fleet.HostID) tea.Cmd {
 		return m.makePlans(feed.Request{Deadline: defaultDeadline})
 	}
 	if m.cur == keys.Fleet && m.panes.fleet.marks() > 0 {
-		hosts, hidden := m.panes.fleet.m.Marked()
+		hosts, hidden := m.panes.fleet.now().Marked()
 		if hidden > 0 {
 			m.say(noteInfo, fmt.Sprintf("%d marked ones that the filter hides are not planned", hidden))
 		}
@@ -215,7 +215,7 @@ func (m *Model) entered(s keys.Scope) tea.Cmd {
 	case keys.Gate:
 		return m.readGate(feed.Check, m.host)
 	case keys.Plan:
-		if m.panes.plan.m.Stale() {
+		if m.panes.plan.now().Stale() {
 			return m.makePlans(feed.Request{Deadline: defaultDeadline})
 		}
 	}

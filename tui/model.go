@@ -223,13 +223,11 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// take hands a frame to every screen, shown or hidden.
+// take takes a frame.
 func (m *Model) take(f feed.Frame) {
 	m.frame, m.have = f, true
 	m.endedElsewhere()
-	for _, s := range m.panes.all {
-		s.setFrame(f)
-	}
+	m.panes.hand(f, m.cur)
 	if m.host == "" && m.cur == keys.Fleet {
 		m.host = m.panes.all[keys.Fleet].Host()
 	}
@@ -268,7 +266,7 @@ func (m *Model) ticked() tea.Cmd {
 	if m.cur != keys.Gate || m.host == "" || m.over != nil || m.gone(m.host) != "" {
 		return nil
 	}
-	_, at, ok := m.panes.gate.m.Gate()
+	_, at, ok := m.panes.gate.now().Gate()
 	busy := false
 	for j := range m.running {
 		busy = busy || j.verb == feed.Check || j.verb == feed.Verify || j.host == m.host
@@ -318,10 +316,10 @@ func (m *Model) rebuild(name string, dark bool) error {
 	}
 	m.opt, m.env.Theme = o, th
 	at := m.panes.all[keys.Fleet].Host()
-	gate, gated, ok := m.panes.gate.m.Gate()
-	arranged := m.panes.fleet.m.Arrangement()
+	gate, gated, ok := m.panes.gate.now().Gate()
+	arranged := m.panes.fleet.now().Arrangement()
 	m.panes = newPanes(m.env)
-	m.panes.fleet.m = m.panes.fleet.m.Arrange(arranged)
+	m.panes.fleet.m = m.panes.fleet.now().Arrange(arranged)
 	for s, p := range m.panes.all {
 		if m.have {
 			p.setFrame(m.frame)
@@ -333,7 +331,7 @@ func (m *Model) rebuild(name string, dark bool) error {
 	}
 	m.panes.all[keys.Fleet].setHost(at)
 	if ok && m.env.Now().Sub(gated) < feed.StaleAfter {
-		m.panes.gate.m = m.panes.gate.m.SetGate(gate, nil)
+		m.panes.gate.m = m.panes.gate.now().SetGate(gate, nil)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func commands() []command {
 		verb(feed.Terminate, aHost, "HOST", "terminate a proved host, its name typed"),
 		{name: "handover", args: "[HOST TEXT]", says: "the page of the shift; with a text, word for the next", takes: hostText, do: (*Model).typedHandover},
 		{name: "sort", args: "[-]ORDER", says: "sort hosts; - turns it round", takes: value, values: func(*Model) []string { return orders() }, do: (*Model).typedSort},
-		{name: "group", args: "LABEL", says: "put hosts of one label together", takes: value, values: func(m *Model) []string { return append(m.panes.fleet.m.Groups(), "none") }, do: (*Model).typedGroup},
+		{name: "group", args: "LABEL", says: "put hosts of one label together", takes: value, values: func(m *Model) []string { return append(m.panes.fleet.now().Groups(), "none") }, do: (*Model).typedGroup},
 		{name: "filter", args: "TEXT", says: "show only what matches; nothing: all", takes: value, values: func(*Model) []string { return filterExamples }, do: (*Model).typedFilter},
 		{name: "theme", args: "NAME", says: "colours", takes: value, values: func(m *Model) []string { return themes.Names(m.opt.themesDir()) }, do: (*Model).typedTheme},
 	}
@@ -136,7 +136,7 @@ func (m *Model) ofCursor(v feed.Verb, t typed) (tea.Cmd, bool) {
 	if m.film != nil || m.cur != keys.Board || m.panes.board.Host() != t.host || t.text != "" {
 		return nil, false
 	}
-	return m.panes.board.m.Ask(v), true
+	return m.panes.board.now().Ask(v), true
 }
 
 // about completes what is asked of one thing by its name: the incarnation that
@@ -151,7 +151,7 @@ func (m *Model) about(w feed.Want, k fleet.Key) feed.Want {
 			w.Resource = *f.Resource
 		}
 	}
-	if g, _, ok := m.panes.gate.m.Gate(); ok && m.panes.gate.Host() == w.Host {
+	if g, _, ok := m.panes.gate.now().Gate(); ok && m.panes.gate.Host() == w.Host {
 		for _, is := range g.Issues {
 			if is.Key == k {
 				w.Issue = is
@@ -181,11 +181,11 @@ func (m *Model) typedScreen(t typed) tea.Cmd {
 }
 
 func (m *Model) typedSort(t typed) tea.Cmd {
-	return m.arrange(m.panes.fleet.m.Sort(t.text))
+	return m.arrange(m.panes.fleet.now().Sort(t.text))
 }
 
 func (m *Model) typedGroup(t typed) tea.Cmd {
-	return m.arrange(m.panes.fleet.m.Group(t.text))
+	return m.arrange(m.panes.fleet.now().Group(t.text))
 }
 
 func (m *Model) typedFilter(t typed) tea.Cmd {
@@ -254,7 +254,7 @@ func (m *Model) whyNot(v feed.Verb, h fleet.HostID) string {
 }
 
 func (m *Model) whyNotAccept(h fleet.HostID) string {
-	g, _, ok := m.panes.gate.m.Gate()
+	g, _, ok := m.panes.gate.now().Gate()
 	if !ok || m.panes.gate.Host() != h {
 		return "the gate was not read: 4"
 	}

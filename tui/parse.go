@@ -149,7 +149,7 @@ func (m *Model) items(t typed) []fleet.Key {
 			}
 		}
 	case feed.Accept:
-		if g, _, ok := m.panes.gate.m.Gate(); ok && m.panes.gate.Host() == t.host {
+		if g, _, ok := m.panes.gate.now().Gate(); ok && m.panes.gate.Host() == t.host {
 			for _, is := range g.Issues {
 				if is.Acceptable && !is.Key.IsZero() {
 					out = append(out, is.Key)

@@ -174,9 +174,7 @@ func (m *Model) leaveBlind(k tea.KeyPressMsg) tea.Cmd {
 // showFilm hands the player's frame to the screens.
 func (m *Model) showFilm() {
 	m.frame, m.have = m.film.player.Frame(), true
-	for _, s := range m.panes.all {
-		s.setFrame(m.frame)
-	}
+	m.panes.hand(m.frame, m.cur)
 }
 
 // turn goes to another place on the tape.
@@ -333,9 +331,9 @@ func moment(text string, from time.Time) (time.Time, error) {
 func (m *Model) unknown() {
 	switch m.cur {
 	case keys.Gate:
-		m.panes.gate.m = m.panes.gate.m.SetGate(feed.Gate{}, errors.New("this is a replay: a gate is read from the host, and is not in a journal"))
+		m.panes.gate.m = m.panes.gate.now().SetGate(feed.Gate{}, errors.New("this is a replay: a gate is read from the host, and is not in a journal"))
 	case keys.Plan:
-		m.panes.plan.m = m.panes.plan.m.SetPlan(m.host, drain.Plan{}, feed.Request{}, errors.New("this is a replay: a plan is made from the host, and is not in a journal"))
+		m.panes.plan.m = m.panes.plan.now().SetPlan(m.host, drain.Plan{}, feed.Request{}, errors.New("this is a replay: a plan is made from the host, and is not in a journal"))
 	}
 }
 

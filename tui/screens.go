@@ -34,6 +34,7 @@ type model[M any] interface {
 type screen interface {
 	update(tea.Msg) tea.Cmd
 	setFrame(feed.Frame)
+	setLater(*feed.Frame)
 	setHost(fleet.HostID)
 	setFilter(widget.Filter)
 	View(width, height int) string
@@ -60,39 +61,54 @@ type marked interface {
 	ClearMarks()
 }
 
-// pane keeps the current value of a screen.
-type pane[M model[M]] struct{ m M }
+// pane keeps the current value of a screen. One that is not shown takes a frame
+// when it is asked for something next, and then only the latest: most of them are
+// never looked at, and each costs as much as the one that is.
+type pane[M model[M]] struct {
+	m    M
+	late *feed.Frame // what it has still to take
+}
+
+// now is the screen as of the latest frame.
+func (p *pane[M]) now() M {
+	if f := p.late; f != nil {
+		p.late = nil
+		p.m = p.m.SetFrame(*f)
+	}
+	return p.m
+}
 
 func (p *pane[M]) update(msg tea.Msg) (cmd tea.Cmd) {
-	p.m, cmd = p.m.Update(msg)
+	p.m, cmd = p.now().Update(msg)
 	return cmd
 }
-func (p *pane[M]) setFrame(f feed.Frame)         { p.m = p.m.SetFrame(f) }
-func (p *pane[M]) setHost(h fleet.HostID)        { p.m = p.m.SetHost(h) }
-func (p *pane[M]) setFilter(f widget.Filter)     { p.m = p.m.SetFilter(f) }
-func (p *pane[M]) View(width, height int) string { return p.m.View(width, height) }
-func (p *pane[M]) Host() fleet.HostID            { return p.m.Host() }
-func (p *pane[M]) Focus() []fleet.HostID         { return p.m.Focus() }
-func (p *pane[M]) Counting() bool                { return p.m.Counting() }
+func (p *pane[M]) setFrame(f feed.Frame)         { p.m, p.late = p.m.SetFrame(f), nil }
+func (p *pane[M]) setLater(f *feed.Frame)        { p.late = f }
+func (p *pane[M]) setHost(h fleet.HostID)        { p.m = p.now().SetHost(h) }
+func (p *pane[M]) setFilter(f widget.Filter)     { p.m = p.now().SetFilter(f) }
+func (p *pane[M]) View(width, height int) string { return p.now().View(width, height) }
+func (p *pane[M]) Host() fleet.HostID            { return p.now().Host() }
+func (p *pane[M]) Focus() []fleet.HostID         { return p.now().Focus() }
+func (p *pane[M]) Counting() bool                { return p.now().Counting() }
 
-func (p *pane[M]) model() any { return p.m }
+func (p *pane[M]) model() any { return p.now() }
 
 func (p *pane[M]) marks() int {
-	if m, ok := any(p.m).(marked); ok {
+	if m, ok := any(p.now()).(marked); ok {
 		return m.Marks()
 	}
 	return 0
 }
 
 func (p *pane[M]) clearMarks() {
-	if m, ok := any(p.m).(marked); ok {
+	if m, ok := any(p.now()).(marked); ok {
 		m.ClearMarks()
 	}
 }
 
 // line is the bindings for the line at the foot: those that work now.
 func (p *pane[M]) line() []key.Binding {
-	if m, ok := any(p.m).(liner); ok {
+	if m, ok := any(p.now()).(liner); ok {
 		return m.Line()
 	}
 	return nil
@@ -100,7 +116,7 @@ func (p *pane[M]) line() []key.Binding {
 
 // hint is what comes next, where the screen knows.
 func (p *pane[M]) hint() string {
-	if m, ok := any(p.m).(hinter); ok {
+	if m, ok := any(p.now()).(hinter); ok {
 		return m.Hint()
 	}
 	return ""
@@ -118,16 +134,16 @@ type panes struct {
 type fleetModel = fleetview.Model
 
 func newPanes(env feed.Env) panes {
-	p := panes{fleet: &pane[fleetModel]{fleetview.New(env)}, board: &pane[boardview.Model]{boardview.New(env)},
-		gate: &pane[gateview.Model]{gateview.New(env)}, plan: &pane[planview.Model]{planview.New(env)}}
+	p := panes{fleet: &pane[fleetModel]{m: fleetview.New(env)}, board: &pane[boardview.Model]{m: boardview.New(env)},
+		gate: &pane[gateview.Model]{m: gateview.New(env)}, plan: &pane[planview.Model]{m: planview.New(env)}}
 	p.all = map[keys.Scope]screen{
 		keys.Fleet:    p.fleet,
 		keys.Board:    p.board,
-		keys.Diff:     &pane[diffview.Model]{diffview.New(env)},
+		keys.Diff:     &pane[diffview.Model]{m: diffview.New(env)},
 		keys.Gate:     p.gate,
 		keys.Plan:     p.plan,
-		keys.Handover: &pane[handoverview.Model]{handoverview.New(env)},
-		keys.Log:      &pane[logview.Model]{logview.New(env)},
+		keys.Handover: &pane[handoverview.Model]{m: handoverview.New(env)},
+		keys.Log:      &pane[logview.Model]{m: logview.New(env)},
 	}
 	return p
 }
@@ -135,4 +151,16 @@ func newPanes(env feed.Env) panes {
 // ofOneHost says whether a screen is about one host.
 func ofOneHost(s keys.Scope) bool {
 	return s == keys.Board || s == keys.Diff || s == keys.Gate || s == keys.Plan
+}
+
+// hand gives a frame to the screen that is shown, and to the gate, which is asked
+// for what it has read wherever one is; the others take it when they are shown.
+func (p panes) hand(f feed.Frame, shown keys.Scope) {
+	for s, pane := range p.all {
+		if s == shown || s == keys.Gate {
+			pane.setFrame(f)
+			continue
+		}
+		pane.setLater(&f)
+	}
 }

@@ -125,7 +125,7 @@ func (m *Model) crumbs(room int) string {
 	if parts[0] != string(keys.Fleet) {
 		parts = append([]string{string(keys.Fleet)}, parts...)
 	}
-	if n := len(m.panes.plan.m.Hosts()); m.cur == keys.Plan && n > 1 {
+	if n := len(m.panes.plan.now().Hosts()); m.cur == keys.Plan && n > 1 {
 		parts[len(parts)-1] += fmt.Sprintf(" of %d", n)
 	}
 	text := strings.Join(parts, sep)
