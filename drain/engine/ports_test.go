@@ -72,7 +72,7 @@ func (p *plane) Set(ctx context.Context, host fleet.HostID, f fleet.Flag) (fleet
 		if have := p.flags[host]; have.Set {
 			return have, nil
 		}
-		f.At = time.Now()
+		f.At = p.clock()
 		p.flags[host] = f
 		return f, nil
 	})
@@ -152,11 +152,12 @@ func (l *looker) Look(ctx context.Context, id fleet.HostID) (fleet.HostView, err
 	}
 	out := reconcile.Reconcile(reconcile.Input{Host: v.Host, Before: before, After: v.Claims, Facts: v.Facts, Now: time.Now()})
 	v.Findings, v.Stable = out.Findings, out.Stable && !l.w.unseen
-	v.Cordon = cordonOf(v, el)
+	v.Cordon = cordonOf(v, el, l.w.plane.clock())
 	return v, nil
 }
 
-func cordonOf(v fleet.HostView, el fleet.Eligibility) fleet.CordonState {
+// cordonOf measures by the clock of whoever has written the time.
+func cordonOf(v fleet.HostView, el fleet.Eligibility, plane time.Time) fleet.CordonState {
 	holds := v.Facts.Value.Holds
 	switch {
 	case v.Facts.Status != fleet.OK || !holds.Any() && !v.Host.Draining:
@@ -166,13 +167,14 @@ func cordonOf(v fleet.HostView, el fleet.Eligibility) fleet.CordonState {
 	case !v.Host.Draining:
 		return fleet.HostOnly
 	}
-	first := time.Now()
+	host := v.Facts.Value.At
+	first := host
 	for _, h := range []*fleet.Hold{holds.Cordon, holds.Drain} {
 		if h != nil && h.Since.Before(first) {
 			first = h.Since
 		}
 	}
-	if time.Since(first) < window || time.Since(el.Flag.At) < window || el.Eligible.Value {
+	if host.Sub(first) < window || plane.Sub(el.Flag.At) < window || el.Eligible.Value {
 		return fleet.Cordoning
 	}
 	return fleet.Cordoned
@@ -216,14 +218,14 @@ func (b *box) Facts(ctx context.Context, _ bool) (fleet.Facts, error) {
 }
 
 func (b *box) reply() engine.HoldAnswer {
-	return engine.HoldAnswer{Holds: b.holds, Machine: b.machine, Boot: b.boot, At: time.Now()}
+	return engine.HoldAnswer{Holds: b.holds, Machine: b.machine, Boot: b.boot, At: b.clock()}
 }
 
 func (b *box) SetHold(ctx context.Context, h fleet.Hold, machine string) (engine.HoldAnswer, error) {
 	return through(ctx, b.w, string(b.id), "hold "+string(h.Kind), func() (engine.HoldAnswer, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		h.Since = time.Now()
+		h.Since = b.clock()
 		if machine != "" && machine != b.machine {
 			return engine.HoldAnswer{}, &engine.Refused{Verb: "hold", Host: b.id, Issues: []fleet.Issue{{Detail: "this is machine " + b.machine}}}
 		}

@@ -188,7 +188,8 @@ type box struct {
 	accepted []fleet.Accepted
 	sealed   string
 	off      bool
-	probe    string // error of the directory probe
+	skew     time.Duration // of its clock
+	probe    string        // error of the directory probe
 	replicas map[fleet.Key]int
 	slots    int           // how much it takes; 0 says nothing
 	refuse   []fleet.Issue // against a proof or a seal
@@ -229,7 +230,7 @@ func (w *world) addOn(host fleet.HostID, id string, class fleet.Class, change ..
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := len(b.procs) + 100
-	p := &proc{run: fleet.Run{Boot: b.boot, PID: n, Start: uint64(n)}, class: class, owner: "team-" + id, started: time.Now().Add(-time.Hour)}
+	p := &proc{run: fleet.Run{Boot: b.boot, PID: n, Start: uint64(n)}, class: class, owner: "team-" + id, started: b.clock().Add(-time.Hour)}
 	for _, c := range change {
 		c(p)
 	}
@@ -254,6 +255,9 @@ func (b *box) reap() {
 	}
 }
 
+// clock is the host's.
+func (b *box) clock() time.Time { return time.Now().Add(b.skew) }
+
 func (b *box) leave(k fleet.Key) {
 	delete(b.procs, k)
 	b.gen++
@@ -264,7 +268,7 @@ func (b *box) facts() fleet.Facts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reap()
-	now := time.Now()
+	now := b.clock()
 	f := fleet.Facts{Offer: fleet.Offer{Slots: b.slots}, Generation: b.gen, At: now, Machine: b.machine, Boot: b.boot, Holds: b.holds, Sealed: b.sealed, Accepted: slices.Clone(b.accepted)}
 	var procs []fleet.Process
 	var works []fleet.Workload
@@ -343,13 +347,17 @@ type plane struct {
 	stale  bool // the scheduler still offers the host
 	blind  bool // its view can't be read
 	lifts  int
+	skew   time.Duration // of its clock
 }
+
+// clock is the control plane's.
+func (p *plane) clock() time.Time { return time.Now().Add(p.skew) }
 
 func (p *plane) gone(host fleet.HostID, k fleet.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.claims[k]
-	c.Phase, c.Changed = fleet.Gone, time.Now()
+	c.Phase, c.Changed = fleet.Gone, p.clock()
 	if c.Host == host {
 		p.claims[k] = c
 	}
