@@ -301,13 +301,14 @@ func (m *Model) retheme(dark bool) {
 	if err != nil || th.Name == m.env.Theme.Name {
 		return
 	}
-	if err := m.rebuild(m.opt.Theme, dark); err != nil {
+	if err := m.wear(m.opt.Theme, dark); err != nil {
 		m.say(noteBad, err.Error())
 	}
 }
 
-// rebuild draws everything anew with another theme.
-func (m *Model) rebuild(name string, dark bool) error {
+// wear draws with another theme. Whatever a person has marked, sorted, opened or
+// scrolled to stays.
+func (m *Model) wear(name string, dark bool) error {
 	o := m.opt
 	o.Theme = name
 	th, err := o.theme(dark)
@@ -315,23 +316,8 @@ func (m *Model) rebuild(name string, dark bool) error {
 		return err
 	}
 	m.opt, m.env.Theme = o, th
-	at := m.panes.all[keys.Fleet].Host()
-	gate, gated, ok := m.panes.gate.now().Gate()
-	arranged := m.panes.fleet.now().Arrangement()
-	m.panes = newPanes(m.env)
-	m.panes.fleet.m = m.panes.fleet.now().Arrange(arranged)
-	for s, p := range m.panes.all {
-		if m.have {
-			p.setFrame(m.frame)
-		}
-		if ofOneHost(s) {
-			p.setHost(m.host)
-		}
-		m.refilter(s)
-	}
-	m.panes.all[keys.Fleet].setHost(at)
-	if ok && m.env.Now().Sub(gated) < feed.StaleAfter {
-		m.panes.gate.m = m.panes.gate.now().SetGate(gate, nil)
+	for _, s := range m.panes.all {
+		s.setTheme(th)
 	}
 	return nil
 }

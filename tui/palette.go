@@ -195,7 +195,7 @@ func (m *Model) typedFilter(t typed) tea.Cmd {
 }
 
 func (m *Model) typedTheme(t typed) tea.Cmd {
-	if err := m.rebuild(t.text, m.env.Theme.Dark); err != nil {
+	if err := m.wear(t.text, m.env.Theme.Dark); err != nil {
 		m.say(noteBad, words.Text(err.Error()))
 	}
 	return nil

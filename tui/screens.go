@@ -5,6 +5,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"ebb/fleet"
+	"ebb/themes"
 	"ebb/tui/boardview"
 	"ebb/tui/diffview"
 	"ebb/tui/feed"
@@ -22,6 +23,7 @@ type model[M any] interface {
 	Update(tea.Msg) (M, tea.Cmd)
 	View(width, height int) string
 	SetFrame(feed.Frame) M
+	SetTheme(themes.Theme) M
 	SetHost(fleet.HostID) M
 	SetFilter(widget.Filter) M
 	Host() fleet.HostID
@@ -35,6 +37,7 @@ type screen interface {
 	update(tea.Msg) tea.Cmd
 	setFrame(feed.Frame)
 	setLater(*feed.Frame)
+	setTheme(themes.Theme)
 	setHost(fleet.HostID)
 	setFilter(widget.Filter)
 	View(width, height int) string
@@ -84,6 +87,7 @@ func (p *pane[M]) update(msg tea.Msg) (cmd tea.Cmd) {
 }
 func (p *pane[M]) setFrame(f feed.Frame)         { p.m, p.late = p.m.SetFrame(f), nil }
 func (p *pane[M]) setLater(f *feed.Frame)        { p.late = f }
+func (p *pane[M]) setTheme(th themes.Theme)      { p.m = p.now().SetTheme(th) }
 func (p *pane[M]) setHost(h fleet.HostID)        { p.m = p.now().SetHost(h) }
 func (p *pane[M]) setFilter(f widget.Filter)     { p.m = p.now().SetFilter(f) }
 func (p *pane[M]) View(width, height int) string { return p.now().View(width, height) }

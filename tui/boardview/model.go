@@ -15,6 +15,7 @@ import (
 
 	"ebb/drain"
 	"ebb/fleet"
+	"ebb/themes"
 	"ebb/tui/feed"
 	"ebb/tui/keys"
 	"ebb/tui/widget"
@@ -49,6 +50,13 @@ func New(env feed.Env) Model {
 		Sign:    d.sign,
 		Empty:   "nothing here has to leave",
 	})
+	return m
+}
+
+// SetTheme draws with another theme from now on; all else stays as it is.
+func (m Model) SetTheme(th themes.Theme) Model {
+	m.env.Theme, m.d.env.Theme = th, th
+	m.table.SetTheme(th)
 	return m
 }
 

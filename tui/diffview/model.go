@@ -17,6 +17,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"ebb/fleet"
+	"ebb/themes"
 	"ebb/tui/feed"
 	"ebb/tui/keys"
 	"ebb/tui/widget"
@@ -84,6 +85,13 @@ func identity(f fleet.Finding) string {
 		return f.Key.String() + "\x00" + f.Resource.Identity
 	}
 	return f.Key.String()
+}
+
+// SetTheme draws with another theme from now on; all else stays as it is.
+func (m Model) SetTheme(th themes.Theme) Model {
+	m.env.Theme, m.d.env.Theme = th, th
+	m.table.SetTheme(th)
+	return m
 }
 
 // SetFrame takes the latest state of everything.

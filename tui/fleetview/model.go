@@ -47,6 +47,13 @@ func New(env feed.Env) Model {
 	return m
 }
 
+// SetTheme draws with another theme from now on; all else stays as it is.
+func (m Model) SetTheme(th themes.Theme) Model {
+	m.env.Theme, m.draw.env.Theme = th, th
+	m.table.SetTheme(th)
+	return m
+}
+
 // SetFrame takes the latest state of everything.
 func (m Model) SetFrame(f feed.Frame) Model {
 	m.frame = f

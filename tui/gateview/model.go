@@ -17,6 +17,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"ebb/fleet"
+	"ebb/themes"
 	"ebb/tui/feed"
 	"ebb/tui/keys"
 	"ebb/tui/widget"
@@ -74,7 +75,7 @@ func New(env feed.Env) Model {
 			return widget.Filterable{Text: words.Check(r.check) + " " + words.Issue(*r.issue)}
 		},
 		Sign: func(r row) widget.Cell {
-			s, g := env.Theme.Styles, env.Theme.Glyphs
+			s, g := now.env.Theme.Styles, now.env.Theme.Glyphs
 			switch {
 			case r.accepted != nil:
 				return widget.T(g.Dot, s.Warn)
@@ -114,6 +115,13 @@ func (m *Model) cells(r row) []widget.Cell {
 		name = words.CheckFails(r.check)
 	}
 	return []widget.Cell{widget.N("    "+name, lipgloss.Style{}), {Text: words.Text(strings.TrimPrefix(r.issue.Detail, r.issue.Key.String()+" ")) + hint, Style: s.Warn, Rest: true}}
+}
+
+// SetTheme draws with another theme from now on; all else stays as it is.
+func (m Model) SetTheme(th themes.Theme) Model {
+	m.env.Theme = th
+	m.table.SetTheme(th)
+	return m
 }
 
 // SetFrame takes the latest state of everything.

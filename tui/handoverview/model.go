@@ -36,6 +36,7 @@ type Model struct {
 	frame feed.Frame
 	table *widget.Table[row]
 	page  Page
+	look  *feed.Env // what cells are drawn with
 }
 
 var columns = []widget.Column{
@@ -47,11 +48,12 @@ var columns = []widget.Column{
 
 // New makes the screen.
 func New(env feed.Env) Model {
-	m := Model{env: env}
-	s, g := env.Theme.Styles, env.Theme.Glyphs
+	look := &env
+	m := Model{env: env, look: look}
 	m.table = widget.NewTable(env.Theme, columns, widget.Rows[row]{
 		ID: func(r row) string { return r.section + "/" + string(r.Host) + "/" + r.id },
 		Cells: func(r row) []widget.Cell {
+			s := look.Theme.Styles
 			return []widget.Cell{widget.T(widget.Name(r.Host.Name()), lipgloss.Style{}), widget.T(r.when, s.Dim),
 				widget.T(widget.Name(r.Who), s.Dim), widget.T(r.Text, r.style)}
 		},
@@ -60,6 +62,7 @@ func New(env feed.Env) Model {
 			return widget.Filterable{Text: string(r.Host) + " " + r.Who + " " + r.Text, Fields: map[string]string{"host": r.Host.Name(), "by": r.Who}}
 		},
 		Sign: func(r row) widget.Cell {
+			s, g := look.Theme.Styles, look.Theme.Glyphs
 			if r.section == needs {
 				return widget.T(g.NeedsYou, s.State(themes.NeedsYou))
 			}
@@ -70,10 +73,27 @@ func New(env feed.Env) Model {
 	return m
 }
 
+// SetTheme draws with another theme from now on; all else stays as it is.
+func (m Model) SetTheme(th themes.Theme) Model {
+	m.env.Theme, m.look.Theme = th, th
+	m.table.SetTheme(th)
+	if m.page.At.IsZero() {
+		return m // no frame yet
+	}
+	m.fill()
+	return m
+}
+
 // SetFrame takes the latest state of everything.
 func (m Model) SetFrame(f feed.Frame) Model {
 	m.frame = f
 	m.page = Make(f, m.env.Now(), m.env.Local)
+	m.fill()
+	return m
+}
+
+// fill has the table show the page.
+func (m Model) fill() {
 	st := m.env.Theme.Styles
 	var rows []row
 	for _, sec := range m.page.Sections() {
@@ -91,7 +111,6 @@ func (m Model) SetFrame(f feed.Frame) Model {
 		}
 	}
 	m.table.SetRows(rows)
-	return m
 }
 
 // SetHost changes nothing: the page is about all hosts.

@@ -19,6 +19,7 @@ import (
 
 	"ebb/drain"
 	"ebb/fleet"
+	"ebb/themes"
 	"ebb/tui/feed"
 	"ebb/tui/keys"
 	"ebb/tui/widget"
@@ -32,6 +33,7 @@ type Model struct {
 	frame  feed.Frame
 	table  *widget.Table[drain.Event]
 	follow bool
+	look   *feed.Env // what cells are drawn with
 }
 
 var columns = []widget.Column{
@@ -43,16 +45,17 @@ var columns = []widget.Column{
 
 // New makes the screen.
 func New(env feed.Env) Model {
-	m := Model{env: env, follow: true}
-	s := env.Theme.Styles
+	look := &env
+	m := Model{env: env, look: look, follow: true}
 	m.table = widget.NewTable(env.Theme, columns, widget.Rows[drain.Event]{
 		ID: func(e drain.Event) string { return strconv.FormatUint(e.Seq, 10) + "/" + e.ID },
 		Cells: func(e drain.Event) []widget.Cell {
+			s := look.Theme.Styles
 			return []widget.Cell{
 				widget.T(words.HMS(e.At), s.Dim),
 				widget.T(widget.Name(fleet.HostID(e.Stream).Name()), lipgloss.Style{}),
 				widget.T(widget.Name(e.By.Name), s.Dim),
-				widget.T(words.Event(e), style(env, e)),
+				widget.T(words.Event(e), style(*look, e)),
 			}
 		},
 		Match: Filterable,
@@ -135,6 +138,13 @@ func style(env feed.Env, e drain.Event) lipgloss.Style {
 		return s.Dim
 	}
 	return lipgloss.Style{}
+}
+
+// SetTheme draws with another theme from now on; all else stays as it is.
+func (m Model) SetTheme(th themes.Theme) Model {
+	m.env.Theme, m.look.Theme = th, th
+	m.table.SetTheme(th)
+	return m
 }
 
 // SetFrame takes the latest state of everything.

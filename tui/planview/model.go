@@ -16,6 +16,7 @@ import (
 
 	"ebb/drain"
 	"ebb/fleet"
+	"ebb/themes"
 	"ebb/tui/feed"
 	"ebb/tui/keys"
 	"ebb/tui/widget"
@@ -53,6 +54,13 @@ func New(env feed.Env) Model {
 		Sign:    d.sign,
 		Empty:   "nothing has to leave",
 	})
+	return m
+}
+
+// SetTheme draws with another theme from now on; all else stays as it is.
+func (m Model) SetTheme(th themes.Theme) Model {
+	m.d.env.Theme = th
+	m.table.SetTheme(th)
 	return m
 }
 
