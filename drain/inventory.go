@@ -178,9 +178,11 @@ func (d *decider) missing() {
 		return
 	}
 	processes := make(map[fleet.Key]bool)
+	strays := make(map[fleet.Run]bool)
 	for _, p := range d.facts.Processes.Value {
 		if p.Owner.IsZero() {
 			processes[p.Key()] = true
+			strays[p.Run] = p.System == "" && p.Kept == "" && p.State != "Z" && p.State != "X"
 		}
 	}
 	var gone, back []fleet.Key
@@ -188,6 +190,12 @@ func (d *decider) missing() {
 	for _, k := range d.keys {
 		it := d.s.Items[k]
 		here := d.present[k] || processes[k]
+		if it.Open() && !here && strays[it.Run] { // its manifest was removed, say: that ends no process
+			here = true
+			if !it.Move.Underway() { // then its lever says why it waits
+				d.because(it, fleet.Because(WaitUnknown, "detail", "its process runs, and nothing on the host says any more that it is this workload's"))
+			}
+		}
 		switch {
 		case !it.Open():
 		case here && !it.MissingAt.IsZero():

@@ -269,3 +269,35 @@ func TestLeftAndLost(t *testing.T) {
 		})
 	}
 }
+
+// A manifest that is removed, as a graceful stop does it first, says nothing of
+// the process: nothing has left while its Run is there, whoever it is said to
+// belong to by now.
+func TestManifestRemovedAndItsProcessLingers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		class fleet.Class
+		by    string
+	}{"by its owner": {fleet.Durable, "owner"}, "after our TERM": {fleet.Stuck, "lever"}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			p := w.add("a", tt.class, declared, stubborn)
+			w.start(45 * time.Minute)
+			w.until(5*time.Minute, "is found", func() bool { return w.s.First })
+			if tt.by == "lever" {
+				w.until(5*time.Minute, "TERM", func() bool { return !w.s.Items[p.key].SignalAt.IsZero() })
+			}
+			w.strip(p)
+			for range 60 {
+				w.tick(5 * time.Second)
+				if it := w.s.Items[p.key]; !it.Open() {
+					t.Fatalf("%s, by %s, while its process runs\n%s", it.End, it.EndBy, w.dump())
+				}
+			}
+			if it := w.s.Items[p.key]; it.Reason.Code != WaitUnknown {
+				t.Errorf("it waits, and says %v", it.Reason)
+			}
+			w.crash(w.procs[fleet.Process{Run: p.run}.Key()])
+			w.until(5*time.Minute, "it has left", w.ended("a", LeftHost, tt.by))
+		})
+	}
+}

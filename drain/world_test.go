@@ -146,6 +146,14 @@ func ttl(d time.Duration) func(*proc) {
 	return func(p *proc) { p.expires = noon.Add(d) }
 }
 
+// strip takes away what says of a process that it is a workload's.
+func (w *world) strip(p *proc) {
+	w.crash(p)
+	n := *p
+	n.key, n.stray, n.declared = fleet.Process{Run: p.run}.Key(), true, false
+	w.procs[n.key] = &n
+}
+
 // crash ends a workload without a word; end lets its owner say so after a lag.
 func (w *world) crash(p *proc) { delete(w.procs, p.key) }
 
