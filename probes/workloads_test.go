@@ -223,6 +223,26 @@ owns = { netns = "ns-{id}" }
 	}
 }
 
+// A manifest that is removed takes the workload away, and not its process: that
+// is told with the same Run, as nobody's and not as the host's own.
+func TestManifestRemovedLeavesTheProcess(t *testing.T) {
+	tr := newTree(t)
+	tr.write("run/work/web.toml", "id = \"web-7\"\nkind = \"service\"\npidfile = \"/run/web-7.pid\"\n")
+	tr.process(fake{pid: 50, start: 600 * 100, exe: "/opt/web"})
+	tr.pidFile("run/web-7.pid", "50\n", booted.Add(600*time.Second))
+	run := byKey(t, tr.scan(manifests()), "service", "web-7").Run
+	if err := os.Remove(tr.path("run/work/web.toml")); err != nil {
+		t.Fatal(err)
+	}
+	s := tr.scan(manifests())
+	if got := need(t, s.Workloads); len(got) != 0 {
+		t.Errorf("workloads %+v", got)
+	}
+	if p := byPID(t, s, 50); p.Run != run || run.PID != 50 || !p.Owner.IsZero() || p.System != "" || p.Kept != "" {
+		t.Errorf("run %v, process %+v", run, p)
+	}
+}
+
 func TestManifestPhases(t *testing.T) {
 	const doc = "id = \"vm0\"\nkind = \"sandbox\"\npidfile = \"/run/vm0.pid\"\nrest = \"/var/lib/vms/vm0/snap\"\n"
 	at := func(pid int, start time.Duration) fake {
