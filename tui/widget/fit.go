@@ -59,6 +59,9 @@ func fit(s string, width int, ellipsis string, right bool) string {
 		s = ansi.Truncate(s, width, ellipsis)
 		w = ansi.StringWidth(s)
 	}
+	if w == width {
+		return s // as most lines are, and measuring is what costs
+	}
 	out := pad(s, width-w, right)
 	if ansi.StringWidth(out) != width {
 		// An unfinished escape sequence swallows what follows it. Text like that

@@ -121,6 +121,7 @@ func (t *Table[R]) row(i int, widths []int, width int) string {
 func (t *Table[R]) line(cells []Cell, widths []int, style lipgloss.Style) string {
 	var b strings.Builder
 	used, first := 0, true
+	gap := style.Render(strings.Repeat(" ", t.gap)) // the same between all columns
 	total := t.span(widths, 0)
 	for i, w := range widths {
 		rest := i < len(cells) && cells[i].Rest
@@ -130,7 +131,7 @@ func (t *Table[R]) line(cells []Cell, widths []int, style lipgloss.Style) string
 			}
 		}
 		if !first {
-			b.WriteString(style.Render(strings.Repeat(" ", t.gap)))
+			b.WriteString(gap)
 			used += t.gap
 		}
 		first = false
