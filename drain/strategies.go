@@ -126,13 +126,15 @@ func (d *decider) delayed(it Item) bool {
 	return false
 }
 
-// grace is the time that a workload has between the first TERM and the second,
+func (d *decider) grace(it Item) time.Duration { return d.p.Grace(it) }
+
+// Grace is the time that a workload has between the first TERM and the second,
 // with what a person added. One that has no such budget, because its class is
 // never escalated by itself, gets that of the class that is.
-func (d *decider) grace(it Item) time.Duration {
+func (p Policy) Grace(it Item) time.Duration {
 	grace := it.Budget.Grace
 	if grace <= 0 {
-		grace = d.p.Defaults[fleet.Stuck].Grace
+		grace = p.Defaults[fleet.Stuck].Grace
 	}
 	return grace + it.Extra
 }

@@ -65,10 +65,7 @@ func (m *Model) wantEscalate(w feed.Want) tea.Cmd {
 
 // escalation is what would happen to a workload, from where it stands.
 func escalation(it drain.Item, p drain.Policy, clock time.Time) []string {
-	grace := it.Budget.Grace
-	if grace <= 0 {
-		grace = p.Defaults[fleet.Stuck].Grace
-	}
+	grace := p.Grace(it)
 	var out []string
 	told, term := it.NoticeAt, it.TermAt
 	switch {

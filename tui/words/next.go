@@ -78,26 +78,17 @@ func due(it drain.Item, s drain.State, p drain.Policy, now time.Time) Due {
 	return Due{}
 }
 
-// grace is the time between the first TERM and the second; what has no budget of
-// its own gets that of the class that is always escalated.
-func grace(it drain.Item, p drain.Policy) time.Duration {
-	if it.Budget.Grace > 0 {
-		return it.Budget.Grace
-	}
-	return p.Defaults[fleet.Stuck].Grace
-}
-
 // escalation is when TERM or KILL comes. While a grace runs the KILL is shown,
 // not the second TERM before it: it is the one that can't be taken back.
 func escalation(it drain.Item, p drain.Policy) Due {
-	asked := it.TermAt.Add(grace(it, p))
+	asked := it.TermAt.Add(p.Grace(it))
 	byPerson := it.Escalated != ""
 	unheard := p.Receivers && !it.Accepted && !byPerson
 	kill := it.Term2At
 	switch {
 	case it.NoticeAt.IsZero(), !it.MayDie && !byPerson:
 		return Due{}
-	case p.Notice == 0 || p.TermGap == 0 || grace(it, p) == 0:
+	case p.Notice == 0 || p.TermGap == 0 || p.Grace(it) == 0:
 		return Due{}
 	case it.TermAt.Before(it.NoticeAt): // or not sent yet
 		return Due{From: it.NoticeAt, At: it.NoticeAt.Add(p.Notice), What: "TERM"}
@@ -117,7 +108,7 @@ func lastStart(it drain.Item, s drain.State, p drain.Policy) time.Time {
 	if p.Notice == 0 || p.TermGap == 0 || p.Margin == 0 {
 		return time.Time{}
 	}
-	return s.Deadline.Add(-(p.Notice + grace(it, p) + p.TermGap + p.Margin))
+	return s.Deadline.Add(-(p.Notice + p.Grace(it) + p.TermGap + p.Margin))
 }
 
 // retiring is an old copy whose replacement answers: it was asked to end, and is
@@ -130,7 +121,7 @@ func retiring(it drain.Item, s drain.State, p drain.Policy, now time.Time) Due {
 	if at.IsZero() {
 		return Due{}
 	}
-	if end := it.TermAt.Add(grace(it, p)); end.After(at) {
+	if end := it.TermAt.Add(p.Grace(it)); end.After(at) {
 		at = end
 	}
 	if !at.After(now) {

@@ -41,8 +41,12 @@ func TestNext(t *testing.T) {
 		"outlives, no death": {it: with(fleet.Ephemeral, func(i *drain.Item) { i.Expires, i.MayDie = min5(90), false }), s: running},
 		"told":               {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt = min5(5) }), s: running, at: min5(6), what: "TERM"},
 		"TERM sent":          {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.TermAt = t0, min5(1) }), s: running, at: min5(11).Add(30 * time.Second), what: "KILL"},
-		"second TERM":        {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.TermAt, i.Term2At = t0, t0, min5(10) }), s: running, at: min5(10).Add(30 * time.Second), what: "KILL"},
-		"KILL sent":          {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.Term2At, i.KillAt = t0, t0, min5(5) }), s: running},
+		"more time":          {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.TermAt, i.Extra = t0, min5(1), 2*time.Minute }), s: running, at: min5(13).Add(30 * time.Second), what: "KILL"},
+		"more time, anew": {it: with(fleet.Stuck, func(i *drain.Item) {
+			i.NoticeAt, i.TermAt, i.Term2At, i.Extra = t0, min5(1), min5(11), 5*time.Minute
+		}), s: running, at: min5(16).Add(30 * time.Second), what: "KILL"},
+		"second TERM": {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.TermAt, i.Term2At = t0, t0, min5(10) }), s: running, at: min5(10).Add(30 * time.Second), what: "KILL"},
+		"KILL sent":   {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.Term2At, i.KillAt = t0, t0, min5(5) }), s: running},
 		"nobody told": {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.TermAt, i.Term2At = t0, t0, min5(10) }), s: running,
 			p: func(p *drain.Policy) { p.Receivers = true }},
 		"nobody told, in grace": {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.TermAt = t0, min5(1) }), s: running,
