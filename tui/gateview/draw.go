@@ -119,12 +119,8 @@ func (m Model) verdict() string {
 	if m.gate == nil {
 		return s.Dim.Render("v reads host and claims anew")
 	}
-	failed := map[string]bool{}
-	for _, is := range m.gate.Issues {
-		failed[is.Check] = true
-	}
-	if len(failed) > 0 {
-		return s.Danger.Render(fmt.Sprintf("%s locked: %d of %d", g.Cross, len(failed), len(fleet.Checks))) + "   " + s.Warn.Render(m.locks())
+	if shut := m.shut(); shut > 0 {
+		return s.Danger.Render(fmt.Sprintf("%s locked: %d of %d", g.Cross, shut, len(fleet.Checks))) + "   " + s.Warn.Render(m.locks())
 	}
 	if m.gate.Proof == nil {
 		return s.Warn.Render("nothing stands in the way, and there is no proof yet: v has the host sign one")

@@ -153,10 +153,25 @@ func said(a fleet.Accepted) string {
 	return text
 }
 
+// shut counts the checks that fail, and those of which nothing is known.
+func (m Model) shut() int {
+	n := 0
+	for _, r := range rows(*m.gate, nil) {
+		if r.issue == nil && (r.n > 0 || m.notKnown(r) != "") {
+			n++
+		}
+	}
+	return n
+}
+
 // locks names what keeps the gate shut: the checks, and what each found.
 func (m Model) locks() string {
 	var out []string
+	dark := 0
 	for _, r := range rows(*m.gate, nil) {
+		if m.notKnown(r) != "" {
+			dark++
+		}
 		if r.issue != nil || r.n == 0 {
 			continue
 		}
@@ -174,6 +189,9 @@ func (m Model) locks() string {
 			text += " " + strings.Join(names, ", ")
 		}
 		out = append(out, text)
+	}
+	if dark > 0 {
+		out = append(out, fmt.Sprintf("%d not known", dark))
 	}
 	return strings.Join(out, "; ")
 }

@@ -83,6 +83,8 @@ func New(env feed.Env) Model {
 				return widget.Cell{}
 			case r.n > 0:
 				return widget.T(g.Cross, s.Danger)
+			case now.notKnown(r) != "":
+				return widget.T(g.Unknown, s.Warn)
 			}
 			return widget.T(g.Check, s.Ok)
 		},
@@ -100,6 +102,9 @@ func (m *Model) cells(r row) []widget.Cell {
 		name, style := widget.T(words.Check(r.check), lipgloss.Style{}), s.Dim
 		if r.n > 0 {
 			name, text, style = widget.T(words.Check(r.check), s.Danger), fmt.Sprintf("%d named below", r.n), s.Warn
+		}
+		if why := m.notKnown(r); why != "" {
+			return []widget.Cell{widget.T(words.Check(r.check), s.Warn), {Text: why, Style: s.Warn, Rest: true}}
 		}
 		return []widget.Cell{name, widget.T(text, style), widget.T(age(m.env.Now(), at), s.Dim)}
 	}
@@ -314,6 +319,9 @@ func (m Model) look(r row) feed.Show {
 			}
 		}
 		return feed.Show{Title: words.Key(r.issue.Key), Lines: out}
+	}
+	if why := m.notKnown(r); why != "" {
+		return feed.Show{Title: words.Check(r.check) + ": not known", Lines: []string{why}}
 	}
 	return feed.Show{Title: words.Check(r.check), Lines: m.about(r.check)}
 }

@@ -13,6 +13,7 @@ import (
 	"ebb/themes"
 	"ebb/tui/feed"
 	"ebb/tui/keys"
+	"ebb/tui/words"
 )
 
 var now = time.Date(2026, 11, 29, 14, 26, 0, 0, time.UTC)
@@ -26,6 +27,11 @@ func gate(t *testing.T, clock *time.Time) Model {
 	return New(feed.Env{Theme: th, Keys: keys.Default(), Now: func() time.Time { return *clock }, Local: time.UTC}).SetHost("p/h")
 }
 
+// heard has the host answer at the clock's time.
+func heard(m Model) Model {
+	return m.SetFrame(feed.Frame{Snapshot: fleet.Snapshot{Hosts: []fleet.HostView{{Host: fleet.Host{ID: "p/h"}, Facts: fleet.Read(fleet.Facts{}, "ebbd", m.env.Now(), 0)}}}})
+}
+
 func last(m Model) string {
 	lines := strings.Split(ansi.Strip(m.View(100, 24)), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
@@ -33,7 +39,7 @@ func last(m Model) string {
 
 func TestVerdicts(t *testing.T) {
 	clock := now
-	m := gate(t, &clock)
+	m := heard(gate(t, &clock))
 	if got := last(m); !strings.Contains(got, "v reads") {
 		t.Errorf("unread: %s", got)
 	}
@@ -43,6 +49,7 @@ func TestVerdicts(t *testing.T) {
 		t.Errorf("open: %s", got)
 	}
 	clock = now.Add(time.Minute)
+	m = heard(m)
 	m = m.SetGate(feed.Gate{}, nil) // read again, nothing in the way
 	if got := last(m); !strings.Contains(got, "4:00") {
 		t.Errorf("the proof is gone from sight: %s", got)
@@ -57,6 +64,7 @@ func TestVerdicts(t *testing.T) {
 	}
 	m = m.SetGate(feed.Gate{Proof: proof}, nil)
 	clock = now.Add(5 * time.Minute)
+	m = heard(m)
 	if got := last(m); !strings.Contains(got, "locked: the proof has expired") {
 		t.Errorf("expired: %s", got)
 	}
@@ -118,6 +126,39 @@ func TestEvidenceAndExceptions(t *testing.T) {
 		"netns/a", "accepted by mira 14:26: ticket 7", "netns/b", "accepted by lena 13:26: known", "locked: 1 of 8   leak netns/c"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q:\n%s", want, text)
+		}
+	}
+}
+
+// A check that nobody could read is not known, and keeps the gate shut: it never
+// holds, neither by what was found before nor by what was not found.
+func TestNothingHoldsOnAHostThatCantBeRead(t *testing.T) {
+	silent := fleet.HostView{Host: fleet.Host{ID: "p/h"}, Unreachable: now.Add(-time.Minute), Facts: fleet.Reading[fleet.Facts]{Status: fleet.Failed, Error: "no route"}}
+	noFacts := fleet.HostView{Host: fleet.Host{ID: "p/h"}, Summary: fleet.Read(fleet.Summary{}, "ebbd", now, 0)}
+	old := fleet.HostView{Host: fleet.Host{ID: "p/h"}, Facts: fleet.Read(fleet.Facts{}, "ebbd", now.Add(-time.Minute), 0)}
+	proof := &feed.Proof{Digest: "abc", Expires: now.Add(5 * time.Minute)}
+	for why, hosts := range map[string][]fleet.HostView{
+		"not read: the host can't be read since " + words.HMS(now.Add(-time.Minute)): {silent},
+		"not read: there are no facts":     {noFacts},
+		"not read: last read 1m0s ago":     {old},
+		"not read: the host is not listed": {},
+	} {
+		clock := now
+		m := gate(t, &clock).SetFrame(feed.Frame{Snapshot: fleet.Snapshot{Hosts: hosts}})
+		g := m.env.Theme.Glyphs
+		for shut, read := range map[string]feed.Gate{
+			"locked: 7 of 8   7 not known": {Proof: proof}, // from before
+			"locked: 7 of 8   host; 6 not known": {Issues: []fleet.Issue{{Check: fleet.CheckReach, Detail: "no route"}},
+				Probes: []fleet.ProbeStatus{{Name: "gpus"}}},
+		} {
+			text := ansi.Strip(m.SetGate(read, nil).View(120, 30))
+			held := strings.Count(text, g.Check+" ")
+			if held != 1 || !strings.Contains(text, g.Check+" "+words.Check(fleet.CheckLost)) || !strings.Contains(text, g.Unknown+" "+words.Check(fleet.CheckHolds)) {
+				t.Errorf("%s: %d checks hold:\n%s", why, held, text)
+			}
+			if !strings.Contains(text, why) || !strings.Contains(text, shut) {
+				t.Errorf("no %q or %q:\n%s", why, shut, text)
+			}
 		}
 	}
 }
