@@ -56,7 +56,11 @@ func (m Model) head(width int) []string {
 	if m.busy != "" {
 		right = m.busy + " is reading host and claims" + g.Ellipsis
 	}
-	out := []string{widget.Sides(" "+s.Title.Render(widget.Name(m.host.Name()))+"   can it be terminated?", s.Dim.Render(right+" "), width)}
+	question := "can it be terminated?"
+	if on := m.terminating(); on != "" {
+		question = on
+	}
+	out := []string{widget.Sides(" "+s.Title.Render(widget.Name(m.host.Name()))+"   "+question, s.Dim.Render(right+" "), width)}
 	if m.problem != "" {
 		out = append(out, " "+s.Warn.Render("could not be read: "+words.Text(m.problem)))
 	}
@@ -115,6 +119,9 @@ func (m Model) verdict() string {
 	s, g := m.env.Theme.Styles, m.env.Theme.Glyphs
 	if gone := m.gone(); gone != "" {
 		return s.State(themes.Terminated).Render(g.Terminated + " " + gone)
+	}
+	if on := m.terminating(); on != "" {
+		return s.Warn.Render(on+": it has no outcome yet") + "   " + s.Dim.Render("what it ran stands in the log (7)")
 	}
 	if m.gate == nil {
 		return s.Dim.Render("v reads host and claims anew")

@@ -9,6 +9,7 @@ package gateview
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -243,7 +244,11 @@ func (m Model) Line() []key.Binding {
 	if m.gone() != "" {
 		return []key.Binding{k.Global.Help, k.Gate.Look, k.Global.Filter, k.Global.Back}
 	}
-	return k.Line(keys.Gate)
+	line := k.Line(keys.Gate)
+	if m.terminating() == "" {
+		return line
+	}
+	return slices.DeleteFunc(line, func(b key.Binding) bool { return slices.Equal(b.Keys(), k.Gate.Terminate.Keys()) })
 }
 
 // Update takes a key.
@@ -258,6 +263,8 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 		return m, nil
 	case m.gone() != "" && (key.Matches(k, own.Verify) || key.Matches(k, own.Terminate)):
 		return m, feed.Send(feed.Say{Text: widget.Name(m.host.Name()) + " was " + m.gone()})
+	case m.terminating() != "" && key.Matches(k, own.Terminate):
+		return m, feed.Send(feed.Say{Text: widget.Name(m.host.Name()) + ": " + m.terminating() + ", it has no outcome yet"})
 	case key.Matches(k, own.Verify):
 		return m, feed.Send(feed.Want{Verb: feed.Verify, Host: m.host})
 	case key.Matches(k, own.Terminate):

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"ebb/drain"
@@ -159,6 +160,58 @@ func TestNothingHoldsOnAHostThatCantBeRead(t *testing.T) {
 			if !strings.Contains(text, why) || !strings.Contains(text, shut) {
 				t.Errorf("no %q or %q:\n%s", why, shut, text)
 			}
+		}
+	}
+}
+
+// From the intent to the outcome the gate offers no terminate, whatever the proof
+// says: one runs.
+func TestATerminateThatRunsIsNotOfferedAgain(t *testing.T) {
+	clock := now
+	event := func(host fleet.HostID, b drain.Body) drain.Event {
+		e, err := drain.NewEvent(host, "e", "d", 0, drain.Actor{Name: "lena"}, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.At = now.Add(-5 * time.Second)
+		return e
+	}
+	m := heard(gate(t, &clock)).SetGate(feed.Gate{Proof: &feed.Proof{Digest: "abc", Expires: now.Add(5 * time.Minute)}}, nil)
+	since := "terminating since " + words.HMS(now.Add(-5*time.Second))
+	intent := func(host fleet.HostID) drain.Event {
+		return event(host, drain.RecTerminateIntent{Act: "a", Type: "command"})
+	}
+	press := tea.KeyPressMsg(tea.Key{Code: 't', Text: "t"})
+	for name, c := range map[string]struct {
+		events []drain.Event
+		on     bool
+	}{
+		"nothing":      {nil, false},
+		"of another":   {[]drain.Event{intent("p/other")}, false},
+		"begun":        {[]drain.Event{intent("p/h")}, true},
+		"not answered": {[]drain.Event{intent("p/h"), event("p/h", drain.RecTerminateOutcome{Act: "b"})}, true},
+		"failed":       {[]drain.Event{intent("p/h"), event("p/h", drain.RecTerminateOutcome{Act: "a", Error: "no quota"})}, false},
+	} {
+		f := m.frame
+		f.Events = c.events
+		m := m.SetFrame(f)
+		text := ansi.Strip(m.View(100, 24))
+		if got := strings.Count(text, since) == 2 && !strings.Contains(text, "can it be"); got != c.on {
+			t.Errorf("%s: says that it runs: %v\n%s", name, got, text)
+		}
+		if got := strings.Contains(last(m), "t terminate"); got == c.on {
+			t.Errorf("%s: offers t: %v: %s", name, got, last(m))
+		}
+		keys := 0
+		for _, b := range m.Line() {
+			if b.Help().Desc == "terminate" {
+				keys++
+			}
+		}
+		_, cmd := m.Update(press)
+		_, wants := cmd().(feed.Want)
+		if (keys == 0) != c.on || wants == c.on {
+			t.Errorf("%s: %d keys for it, wants it: %v", name, keys, wants)
 		}
 	}
 }
