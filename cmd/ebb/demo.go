@@ -67,8 +67,9 @@ func (a *app) playFleet(ctx context.Context, o demo.Options) error {
 	if a.logFile == "" {
 		a.logFile = f.Dir + "/ebb.log"
 	}
+	a.note("the fleet is up; from another terminal: EBB_CONFIG=%s ebb hosts", f.Config())
 	if !isTerminal(a.out) {
-		a.note("the fleet is up: EBB_CONFIG=%s ebb hosts. Ctrl-C ends it.", f.Config())
+		a.note("Ctrl-C ends it.")
 		<-ctx.Done()
 		return nil
 	}

@@ -73,7 +73,7 @@ func usageArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return &usageError{err: err, command: cmd.CommandPath()}
+				return &usageError{err: wrongArgs(cmd, args, err), command: cmd.CommandPath()}
 			}
 			return nil
 		}
@@ -81,6 +81,21 @@ func usageArgs(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		usageArgs(sub)
 	}
+}
+
+// wrongArgs says which argument is missing, or which one is too many.
+func wrongArgs(cmd *cobra.Command, args []string, err error) error {
+	want := strings.Fields(cmd.Use)[1:]
+	if i := slices.IndexFunc(want, func(w string) bool { return strings.HasPrefix(w, "-") || strings.HasPrefix(w, "[") }); i >= 0 {
+		want = want[:i]
+	}
+	switch {
+	case len(args) < len(want):
+		return fmt.Errorf("%s: %s is missing", cmd.CommandPath(), strings.TrimRight(want[len(args)], "…"))
+	case len(args) > len(want) && !cmd.HasSubCommands():
+		return fmt.Errorf("%s: what is %q for?", cmd.CommandPath(), args[len(want)])
+	}
+	return err
 }
 
 // open connects to the fleet; the caller closes.
