@@ -165,8 +165,12 @@ func TestEmptyNamesTheWayOn(t *testing.T) {
 		c := open(t, f, w, 30, nil)
 		c.goHost("gpu-046")
 		c.shows("gpu-046 is empty: 4 gate · v verify · t terminate")
+		c.press("v")
+		c.shows("v works on the gate: 4")
 		c.press("enter")
 		c.shows("empty: 4 gate · v verify · t terminate")
+		c.press("t")
+		c.shows("t works on the gate: 4")
 	}
 }
 

@@ -173,6 +173,8 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 		return m, m.ofDrain(feed.Want{Verb: feed.Stop, Host: m.host})
 	case key.Matches(k, own.HandOver):
 		return m, m.ofDrain(feed.Want{Verb: feed.HandOver, Host: m.host, Edit: true})
+	case key.Matches(k, m.env.Keys.Gate.Verify, m.env.Keys.Gate.Terminate):
+		return m, feed.Send(feed.Say{Text: words.OnGate(k.String())}) // the way on from an empty host names them
 	}
 	l, ok := m.table.Selected()
 	if !ok {

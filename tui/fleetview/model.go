@@ -156,6 +156,8 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 			return m, feed.Send(feed.Say{Text: "no host here needs you"})
 		}
 		return m, nil
+	case key.Matches(k, m.env.Keys.Gate.Verify, m.env.Keys.Gate.Terminate):
+		return m, feed.Send(feed.Say{Text: words.OnGate(k.String())}) // the way on from an empty host names them
 	}
 	r, ok := m.table.Selected()
 	if !ok {
