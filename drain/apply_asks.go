@@ -196,7 +196,7 @@ func (it *Item) retried(at time.Time) {
 // again whether it answers.
 func (it *Item) calm() {
 	it.Escalated, it.EscalatedAt = "", time.Time{}
-	it.NoticeAt, it.Accepted, it.AcceptedAt = time.Time{}, false, time.Time{}
+	it.NoticeAt, it.Accepted, it.AcceptedAt, it.Untold = time.Time{}, false, time.Time{}, false
 	it.TermAt, it.Term2At, it.Extra = time.Time{}, time.Time{}, 0
 	it.RecordAt, it.Record, it.RecordRuns = time.Time{}, "", nil
 	it.KillAt, it.HealthyAt = time.Time{}, time.Time{}

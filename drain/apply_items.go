@@ -225,6 +225,9 @@ func applyOutcome(s State, e Event, b DriveOutcome) (State, error) {
 		}
 		if b.Result == Done {
 			it.succeeded(act, e.At)
+			if act.Step == StepNotice { // the times are the same, whoever heard it
+				it.Untold = b.Reason.Code == Untold
+			}
 			return
 		}
 		it.failed(act, b, e.At)

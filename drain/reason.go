@@ -1,5 +1,9 @@
 package drain
 
+// Untold is the reason of a notice that is done with nobody told: no receiver is
+// configured.
+const Untold = "untold"
+
 // Reason codes: why a workload or a drain waits. Their arguments are named
 // beside them; the sentences are made where they are shown.
 const (

@@ -148,6 +148,7 @@ type Item struct {
 	NoticeAt    time.Time   `json:"notice_at,omitzero"`
 	Accepted    bool        `json:"accepted,omitempty"` // a receiver took the notice
 	AcceptedAt  time.Time   `json:"accepted_at,omitzero"`
+	Untold      bool        `json:"untold,omitempty"` // the notice is done, but there was no receiver
 	TermAt      time.Time   `json:"term_at,omitzero"`
 	Term2At     time.Time   `json:"term2_at,omitzero"`
 	RecordAt    time.Time   `json:"record_at,omitzero"`

@@ -90,3 +90,22 @@ func TestTheSameReadingAgainIsNoSecondOne(t *testing.T) {
 		t.Fatalf("phase %s, empty by the same reading %v, by a later one %v", s.Phase, empties(s.Seen), empties(s.Seen.Add(time.Second)))
 	}
 }
+
+// Where there is no receiver the notice is done and its time runs, but the state
+// says that nobody was told; a notice that is taken later says otherwise.
+func TestANoticeWithoutAReceiverTellsNobody(t *testing.T) {
+	act := Act{ID: "d1/a/notice/1", Kind: ActNotice, Step: StepNotice, Key: wk("a")}
+	at := time.Date(2026, 11, 29, 14, 0, 0, 0, time.UTC)
+	s := State{Drain: "d1", Items: map[fleet.Key]Item{wk("a"): {Found: Found{Key: wk("a")}}}}
+	for _, tc := range []struct {
+		reason fleet.Reason
+		untold bool
+	}{{fleet.Because(Untold), true}, {fleet.Reason{}, false}} {
+		s.Open = map[string]Act{act.ID: act}
+		var err error
+		s, err = applyOutcome(s, Event{At: at}, DriveOutcome{Act: act.ID, Key: act.Key, Result: Done, Reason: tc.reason})
+		if it := s.Items[act.Key]; err != nil || it.Untold != tc.untold || !it.NoticeAt.Equal(at) || !it.Accepted {
+			t.Errorf("after %q: %+v, %v", tc.reason.Code, it, err)
+		}
+	}
+}

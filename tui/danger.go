@@ -75,6 +75,8 @@ func escalation(it drain.Item, p drain.Policy, clock time.Time) []string {
 		} else {
 			out = append(out, words.NoReceiver)
 		}
+	case it.Untold:
+		out = append(out, words.NotTold)
 	case it.Accepted || p.Receivers:
 		out = append(out, "its owner was told at "+words.HMS(told))
 	default:

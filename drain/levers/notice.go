@@ -43,7 +43,7 @@ type Notice struct {
 // there is nobody to tell, and that is said.
 func (l Notice) Do(ctx context.Context, j drain.Job) (drain.Answer, error) {
 	if len(l.Receivers) == 0 {
-		return drain.Answer{Result: drain.Done, Detail: "no receiver is configured"}, nil
+		return drain.Answer{Result: drain.Done, Reason: fleet.Because(drain.Untold), Detail: "no receiver is configured"}, nil
 	}
 	n := NoticeBody{Act: j.Act.ID, Host: j.Source.ID, Drain: j.Drain, For: j.For, Reason: j.Reason, By: j.By,
 		Kind: j.Item.Key.Kind, ID: j.Item.Key.ID, Owner: j.Item.Owner, Class: j.Item.Class,

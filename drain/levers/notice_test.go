@@ -88,7 +88,7 @@ func TestWebhook(t *testing.T) {
 	if a.Result != drain.FailedAct || strings.Contains(a.Detail, "secret") {
 		t.Errorf("the URL may be a secret: %+v", a)
 	}
-	if a := send(t); a.Result != drain.Done || a.Detail == "" {
+	if a := send(t); a.Result != drain.Done || a.Detail == "" || a.Reason.Code != drain.Untold {
 		t.Errorf("nobody to tell: %+v", a)
 	}
 	if _, known, err := (levers.Notice{}).Status(t.Context(), noticeJob()); known || err != nil {

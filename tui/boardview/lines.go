@@ -200,7 +200,7 @@ func (d *drawing) details(l line) feed.Show {
 	add("budget", "move "+words.Duration(it.Budget.Move)+", grace "+words.Duration(it.Budget.Grace))
 	add("found", words.HMS(it.FoundAt))
 	add("first act", words.HMS(it.FirstAct))
-	add("told", words.HMS(it.NoticeAt))
+	add("told", words.ToldAt(it))
 	add("TERM", words.HMS(it.TermAt))
 	add("TERM again", words.HMS(it.Term2At))
 	add("KILL", words.HMS(it.KillAt))

@@ -189,7 +189,10 @@ func (m *maker) ofItem(id fleet.HostID, s drain.State, it drain.Item) {
 		return
 	}
 	text := words.Key(k) + " told " + words.HM(it.NoticeAt)
-	if !it.Accepted && !m.f.Policy.Receivers {
+	switch {
+	case it.Untold:
+		text = words.Key(k) + ": " + words.NotTold
+	case !it.Accepted && !m.f.Policy.Receivers:
 		text = words.Key(k) + ": " + words.NoReceiver
 	}
 	if !due.IsZero() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,18 @@ func TestPageAsText(t *testing.T) {
 	table.Reset()
 	if _ = Make(feed.Frame{At: at}, at, here).Table(&table); !strings.Contains(table.String(), nothing) {
 		t.Errorf("an empty page: %s", table.String())
+	}
+}
+
+// A notice that had no receiver is no word to anybody.
+func TestUntoldOwner(t *testing.T) {
+	f := shift(t)
+	it := f.Drains["p/a"].Items[etl]
+	it.Untold = true
+	f.Drains["p/a"].Items[etl] = it
+	told := Make(f, at, here).Told
+	if !slices.ContainsFunc(told, func(l Line) bool { return l.Text == "job/etl: owner not told: no receiver, KILL 15:31" }) {
+		t.Error(told)
 	}
 }
 

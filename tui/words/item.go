@@ -46,6 +46,8 @@ func terms(it drain.Item, p drain.Policy, brief bool) string {
 // told says whether the owner of a workload was told.
 func told(it drain.Item, p drain.Policy) string {
 	switch {
+	case it.Untold:
+		return NotTold
 	case it.Accepted:
 		return "owner told " + HM(it.NoticeAt)
 	case !p.Receivers:
@@ -56,6 +58,17 @@ func told(it drain.Item, p drain.Policy) string {
 
 // NoReceiver is what there is to say of a notice where none can be delivered.
 const NoReceiver = "no receiver: the owner is not told"
+
+// NotTold is the same of a notice that is over.
+const NotTold = "owner not told: no receiver"
+
+// ToldAt says when a notice was sent, if anybody could take it.
+func ToldAt(it drain.Item) string {
+	if it.Untold {
+		return NotTold
+	}
+	return HMS(it.NoticeAt)
+}
 
 // Ending says how a workload left the host, from all that was done to it.
 func Ending(it drain.Item) string {
@@ -82,8 +95,13 @@ func said(it drain.Item, p drain.Policy, brief bool) string {
 	if doing, ok := leverDoing(it, brief); ok {
 		text = doing
 	}
-	if it.Reason.Code == drain.WaitNotice && !p.Receivers {
-		text = NoReceiver
+	if it.Reason.Code == drain.WaitNotice {
+		switch {
+		case it.Untold:
+			text = NotTold
+		case !p.Receivers && !it.Accepted:
+			text = NoReceiver
+		}
 	}
 	if text == "" && it.Move.Underway() {
 		text = Underway(it.Move.Next(), it.Target, it.Move.Says)

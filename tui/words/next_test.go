@@ -1,6 +1,7 @@
 package words
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -148,5 +149,29 @@ func TestEnding(t *testing.T) {
 		if got := Ending(it); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// Nobody is said to be told where there was no receiver, whatever the policy is
+// now: a replay has none.
+func TestUntold(t *testing.T) {
+	for _, p := range []drain.Policy{{}, {Receivers: true}} {
+		it := drain.Item{Found: drain.Found{MayDie: true}, NoticeAt: min5(0), Accepted: true, Untold: true, Reason: fleet.Because(drain.WaitNotice)}
+		told := it
+		told.Untold = false
+		if got := []string{Doing(it, p, false), Doing(it, p, true), ToldAt(it)}; !slices.Equal(got, []string{NotTold, NotTold, NotTold}) {
+			t.Errorf("%q", got)
+		}
+		if got := []string{Doing(told, p, false), Doing(told, p, true), ToldAt(told)}; !slices.Equal(got, []string{"owner told 14:00", "owner told", "14:00:00"}) {
+			t.Errorf("told: %q", got)
+		}
+		it.TermAt = min5(1)
+		if got := Doing(it, p, false); got != "TERM sent 14:01:00, "+NotTold {
+			t.Errorf("%q", got)
+		}
+	}
+	e := drain.DriveOutcome{Act: "d1/job/etl/notice/1", Key: fleet.Key{Kind: "job", ID: "etl"}, Result: drain.Done, Reason: fleet.Because(drain.Untold), Detail: "no receiver is configured"}
+	if got := Body(e); got != "job/etl notice: done, the owner is not told: no receiver is configured" {
+		t.Errorf("%q", got)
 	}
 }

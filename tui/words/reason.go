@@ -70,6 +70,8 @@ func waitsForItself(r fleet.Reason) (string, bool) {
 		return join(" to ", "moving its claim", nameOf(a("target"))), true
 	case drain.WaitNotice:
 		return join("; TERM at ", "its notice runs", WhenS(a("term"))), true
+	case drain.Untold:
+		return "the owner is not told", true
 	case drain.WaitGrace:
 		return join(" until ", "TERM sent, its grace runs", WhenS(a("until"))), true
 	case drain.WaitTermGap:

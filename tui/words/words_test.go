@@ -53,7 +53,7 @@ func constants(t *testing.T, file, prefix, typ string) []string {
 }
 
 func TestEveryReasonHasASentence(t *testing.T) {
-	for _, code := range append(constants(t, "drain/reason.go", "Wait", ""), "issue", "driver_ended") {
+	for _, code := range append(constants(t, "drain/reason.go", "Wait", ""), "issue", "driver_ended", drain.Untold) {
 		for _, r := range []fleet.Reason{{Code: code}, {Code: code, Args: map[string]string{
 			"at": "2026-11-29T14:31:00Z", "until": "2026-11-29T14:31:00Z", "term": "2026-11-29T14:31:00Z", "target": "gpu-044",
 			"detail": "no answer", "why": "full", "by": "mira", "class": "durable", "needs": "11m45s", "has": "3m",
