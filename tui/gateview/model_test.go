@@ -139,10 +139,10 @@ func TestNothingHoldsOnAHostThatCantBeRead(t *testing.T) {
 	old := fleet.HostView{Host: fleet.Host{ID: "p/h"}, Facts: fleet.Read(fleet.Facts{}, "ebbd", now.Add(-time.Minute), 0)}
 	proof := &feed.Proof{Digest: "abc", Expires: now.Add(5 * time.Minute)}
 	for why, hosts := range map[string][]fleet.HostView{
-		"not read: the host can't be read since " + words.HMS(now.Add(-time.Minute)): {silent},
-		"not read: there are no facts":     {noFacts},
-		"not read: last read 1m0s ago":     {old},
-		"not read: the host is not listed": {},
+		"not read: unreachable since " + words.HMS(now.Add(-time.Minute)): {silent},
+		"not read: there are no facts":                                    {noFacts},
+		"not read: last read 1m0s ago":                                    {old},
+		"not read: the host is not listed":                                {},
 	} {
 		clock := now
 		m := gate(t, &clock).SetFrame(feed.Frame{Snapshot: fleet.Snapshot{Hosts: hosts}})

@@ -19,7 +19,7 @@ func (m Model) unread() string {
 		return "not read: the host is not listed by any plane"
 	}
 	if !v.Unreachable.IsZero() {
-		return "not read: the host can't be read since " + words.HMS(v.Unreachable)
+		return "not read: unreachable since " + words.HMS(v.Unreachable)
 	}
 	if ok, why := feed.Fresh(v, m.env.Now()); !ok {
 		return "not read: " + words.Text(why)
