@@ -21,7 +21,8 @@ type Page struct {
 	Drains []Line    `json:"drains"`
 	Next   []Line    `json:"next"` // what happens by itself in the next hours, soonest first
 	Holds  []Line    `json:"holds"`
-	Told   []Line    `json:"told"` // notices sent, and promises made
+	Told   []Line    `json:"told"`   // notices sent, and promises made
+	Forced []Line    `json:"forced"` // workloads that a signal ended in the last hours, newest first
 	Gone   []Line    `json:"terminated"`
 	Words  []Line    `json:"words"` // what was written for the next shift, newest first
 }
@@ -48,14 +49,16 @@ type Section struct {
 // Sections are the parts in the order in which they are read.
 func (p Page) Sections() []Section {
 	return []Section{{"needs somebody", p.Needs}, {"drains", p.Drains}, {"next hours", p.Next}, {"holds", p.Holds},
-		{"notices and promises", p.Told}, {"terminated", p.Gone}, {"last words", p.Words}}
+		{"notices and promises", p.Told}, {"ended by force", p.Forced}, {"terminated", p.Gone}, {"last words", p.Words}}
 }
 
 // What bounds the page, so that it stays one.
 const (
-	ahead     = 4 * time.Hour // how far it looks
-	mostNext  = 8             // lines of what comes by itself
-	mostWords = 8
+	ahead      = 4 * time.Hour  // how far it looks
+	behind     = 12 * time.Hour // and how far back: the longest shift
+	mostNext   = 8              // lines of what comes by itself
+	mostForced = 8
+	mostWords  = 8
 )
 
 // Make builds the page from a frame: now is this process's clock, local where the
@@ -65,6 +68,7 @@ func Make(f feed.Frame, now time.Time, local *time.Location) Page {
 	for i := range f.Snapshot.Hosts {
 		v := &f.Snapshot.Hosts[i]
 		s, has := f.Drains[v.Host.ID]
+		m.forced(v.Host.ID, s)
 		if has && words.Terminated(v, &s) != "" {
 			m.p.Gone = append(m.p.Gone, Line{Host: v.Host.ID, Since: s.Terminated, Who: s.TerminatedBy, Text: words.Terminated(v, &s), id: "gone"})
 			continue
@@ -78,6 +82,10 @@ func Make(f feed.Frame, now time.Time, local *time.Location) Page {
 	byHost := func(a, b Line) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.id, b.id)) }
 	for _, lines := range [][]Line{m.p.Needs, m.p.Drains, m.p.Holds, m.p.Told, m.p.Gone} {
 		slices.SortStableFunc(lines, byHost)
+	}
+	slices.SortStableFunc(m.p.Forced, func(a, b Line) int { return cmp.Or(b.Since.Compare(a.Since), byHost(a, b)) })
+	if extra := len(m.p.Forced) - mostForced; extra > 0 {
+		m.p.Forced = append(m.p.Forced[:mostForced-1:mostForced-1], Line{Since: m.p.Forced[mostForced-1].Since, Text: fmt.Sprintf("and %d more: the log has them all", extra+1), id: "more forced"})
 	}
 	slices.SortStableFunc(m.p.Next, func(a, b Line) int { return cmp.Or(a.Due.Compare(b.Due), byHost(a, b)) })
 	if extra := len(m.p.Next) - mostNext; extra > 0 {
@@ -199,6 +207,19 @@ func (m *maker) ofItem(id fleet.HostID, s drain.State, it drain.Item) {
 		text += ", " + due.What + " " + words.HM(due.At)
 	}
 	m.p.Told = append(m.p.Told, Line{Host: id, About: k.String(), Since: it.NoticeAt, Due: due.At, Who: it.Owner, Text: text, id: "notice/" + k.String()})
+}
+
+// forced are the workloads of a host that a signal ended in the last hours, also
+// where the drain is over: whoever comes next is asked about them.
+func (m *maker) forced(id fleet.HostID, s drain.State) {
+	for _, k := range sorted(s.Items) {
+		it := s.Items[k]
+		if !words.Forced(it) || m.clock.Sub(it.EndAt) >= behind {
+			continue
+		}
+		m.p.Forced = append(m.p.Forced, Line{Host: id, About: k.String(), Since: it.EndAt, Who: it.Owner, id: "forced/" + k.String(),
+			Text: words.Key(k) + " " + words.Ending(it) + " " + words.HM(it.EndAt)})
+	}
 }
 
 // next is something that happens by itself, at the wall time of both places.

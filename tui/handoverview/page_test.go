@@ -154,6 +154,40 @@ func TestUntoldOwner(t *testing.T) {
 	}
 }
 
+// What a signal ended in the last hours is told, also when the drain is undone;
+// what moved, or ended in an earlier shift, is not.
+func TestEndedByForce(t *testing.T) {
+	f := shift(t)
+	s := f.Drains["p/b"]
+	ended := func(k fleet.Key, before time.Duration, change func(*drain.Item)) drain.Item {
+		it := drain.Item{Found: drain.Found{Key: k, Owner: "team-" + k.ID}, TermAt: ago(before), End: drain.LeftHost, EndBy: "lever", EndAt: ago(before)}
+		change(&it)
+		return it
+	}
+	s.Items = map[fleet.Key]drain.Item{
+		etl: ended(etl, 20*time.Minute, func(it *drain.Item) { it.KillAt = it.EndAt }),
+		ci:  ended(ci, 3*time.Minute, func(*drain.Item) {}),
+		web: ended(web, time.Minute, func(it *drain.Item) { it.Target, it.FlippedAt = "p/c", it.EndAt }),
+		pg:  ended(pg, 13*time.Hour, func(it *drain.Item) { it.KillAt = it.EndAt }),
+	}
+	f.Drains["p/b"] = s
+	var got []string
+	for _, l := range Make(f, at, here).Forced {
+		got = append(got, l.Host.Name()+" | "+l.Who+" | "+l.Text)
+	}
+	want := []string{"b | team-ci | job/ci ended on TERM 14:23", "b | team-etl | job/etl ended by KILL 14:06"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for i := range 20 {
+		k := fleet.Key{Kind: "job", ID: fmt.Sprint(i)}
+		s.Items[k] = ended(k, time.Hour, func(*drain.Item) {})
+	}
+	if all := Make(f, at, here).Forced; len(all) != mostForced || !strings.HasPrefix(all[mostForced-1].Text, "and 15 more") {
+		t.Errorf("%d lines: %v", len(all), all)
+	}
+}
+
 // What somebody wrote is neither markup nor a way to move a cursor.
 func TestPageIsCleaned(t *testing.T) {
 	f := shift(t)

@@ -70,6 +70,13 @@ func ToldAt(it drain.Item) string {
 	return HMS(it.NoticeAt)
 }
 
+// Forced reports whether a signal of ours ended a workload that went nowhere else.
+func Forced(it drain.Item) bool {
+	moved := it.Replaced() && it.Target != ""
+	signalled := !it.KillAt.IsZero() || !it.TermAt.IsZero()
+	return it.End == drain.LeftHost && it.EndBy == "lever" && signalled && !moved
+}
+
 // Ending says how a workload left the host, from all that was done to it.
 func Ending(it drain.Item) string {
 	if it.End != drain.LeftHost || it.EndBy != "lever" {
