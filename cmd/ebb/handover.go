@@ -24,8 +24,8 @@ func handoverCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "handover", Short: "Print what one shift tells the next, leave a word for it, or take over",
 		Long: `Prints the page between two shifts: what needs somebody, drains and what is left
-of them, what comes in the next hours, holds and why, notices and promises, and
-the last words.
+of them, what comes in the next hours, holds and why, notices and promises,
+what a signal ended, and the last words.
 
 --write leaves a word for the next shift; --accept says that you take over. Both
 are journaled. What a console drives comes to another one with a on its handover
