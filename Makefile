@@ -43,10 +43,10 @@ demo: build
 man: build
 	bin/ebb man bin/man
 
-# 500 fixed simulated histories, and 60 new ones, whose seeds are printed.
+# 500 fixed simulated histories, and 20 new ones, whose seeds are printed.
 histories:
 	@$(GO) test -c -o bin/sim.test ./demo/sim
-	@cd demo/sim && ../../bin/sim.test -test.timeout 20m -test.run TestHistories -seeds 500 -new 60
+	@cd demo/sim && ../../bin/sim.test -test.timeout 20m -test.run TestHistories -seeds 500 -new 20
 
 # One simulated history again, as the lines of a journal: make sim SEED=4711. Many
 # of them: make sim SEEDS=100000 FIRST=1.

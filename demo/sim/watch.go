@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"time"
-
 	"slices"
 
 	"ebb/drain"
@@ -24,7 +22,6 @@ type watch struct {
 	holds   fleet.Holds
 	flag    bool
 	proved  bool
-	lifted  time.Time                           // when the cordon was last lifted on word, by the journal's clock
 	moving  map[fleet.HostID]map[fleet.Key]bool // by target: starts that have neither failed nor come to their flip
 }
 
@@ -86,15 +83,14 @@ func (x *watch) note(ev drain.Event, body drain.Body, before drain.State, err er
 		if b.Phase == drain.Draining && before.Phase == drain.Cordoning {
 			x.proved = true
 			holds, flag := x.host().durable(), w.plane.flags[x.id].Set
-			// Somebody may lift the cordon between the reading that proved it and this line.
-			justLifted := !x.lifted.IsZero() && ev.At.Sub(x.lifted) < time.Second
-			w.must(CordonFirst, holds.Both() && flag || justLifted, "it drains while the host has %+v and the plane's flag is %v", holds, flag)
+			// Somebody may lift a hold, or change the machine, within this very step,
+			// after the reading that proved the cordon.
+			stood := x.holds.Both() && x.flag
+			w.must(CordonFirst, holds.Both() && flag || stood, "it drains while the host has %+v and the plane's flag is %v", holds, flag)
 		}
 		if b.Phase == drain.Empty {
 			x.checkEmpty(ev)
 		}
-	case drain.RecUncordon:
-		x.lifted = ev.At
 	case drain.DriveDeadline:
 		x.checkDeadline(before, b)
 	case drain.DriveEnded:
