@@ -49,6 +49,7 @@ var manuals = map[string]manual{
 	"ebb doctor":        {example: "  ebb doctor\n  ebb doctor --sample > fleet.toml"},
 	"ebb agent":         {example: "  ebb agent install gpu-041"},
 	"ebb agent install": {example: "  ebb agent install gpu-041"},
+	"ebb agent rebind":  {example: "  ebb agent rebind gpu-041 --confirm gpu-041", exits: []int{exitRefused}},
 	"ebb demo":          {example: "  ebb demo\n  ebb demo --script maintenance"},
 	"ebb lever":         {example: "  ebb lever test ./vm-lever"},
 	"ebb lever test":    {example: "  ebb lever test --workload try.json ./vm-lever"},

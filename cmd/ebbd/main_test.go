@@ -196,6 +196,7 @@ func TestKilledInMidAct(t *testing.T) {
 	_, err = onSocket(t.Context(), root, wire.Operate, do)
 	check(t, err)
 	waitFor(t, func() bool { b, _ := os.ReadFile(mark); return string(b) == "begun\n" })
+	waitFor(t, func() bool { return strings.Contains(logOfActs(t, root), `"ran"`) }) // which process it is, is on record
 	d.kill()
 	serve(t, bin, root, "--scope", token)
 	for range 2 {
@@ -216,6 +217,19 @@ func TestKilledInMidAct(t *testing.T) {
 		act, err := onSocket(t.Context(), root, wire.Operate, do)
 		return err == nil && act.State == wire.ActInterrupted && !act.OK
 	})
+}
+
+// logOfActs is what the agent has on record of its acts.
+func logOfActs(t *testing.T, root string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "var/lib/ebb*/acts.log"))
+	check(t, err)
+	if len(files) != 1 {
+		t.Fatalf("%d logs of acts", len(files))
+	}
+	b, err := os.ReadFile(files[0])
+	check(t, err)
+	return string(b)
 }
 
 // kill -9 at any moment while holds are set and lifted: what was confirmed
