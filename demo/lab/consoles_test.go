@@ -3,6 +3,7 @@
 package lab_test
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -30,8 +31,16 @@ func TestTwoConsoles(t *testing.T) {
 	w.sees("tc1", "the intent to flip", intends(drain.ActFlip, drain.StepFlip))
 	third := w.overtakes("tc1", second.latest())
 
+	again := uint64(0)
 	for _, old := range []*lab.Run{first, second.latest()} {
-		if r := old.Wait(b.ctx); r.Code == 0 {
+		// One that wakes up when the drain has already been brought to its end, and
+		// released, may take it up again, and finds the host empty.
+		r := old.Wait(b.ctx)
+		switch {
+		case r.Code != 0:
+		case strings.Contains(r.String(), "tc1 is empty"):
+			again++
+		default:
 			t.Errorf("a console that was overtaken went on:\n%s", r)
 		}
 	}
@@ -42,8 +51,8 @@ func TestTwoConsoles(t *testing.T) {
 	b.refuses("tc1", "new kernel")
 	w.sound("tc1", "tc2")
 	b.serves("tc2", page)
-	if st := w.state("tc1"); st.Epoch != 3 {
-		t.Errorf("epoch %d after two takeovers", st.Epoch)
+	if st := w.state("tc1"); st.Epoch != 3+again {
+		t.Errorf("epoch %d after two takeovers, and %d consoles that found it done", st.Epoch, again)
 	}
 }
 
