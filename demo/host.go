@@ -40,7 +40,7 @@ type Host struct {
 // directories below a host's root.
 const (
 	manifestDir = "run/workloads"
-	workDir     = "var/lib/work"
+	workDir     = "var/lib/jobs"
 	tokenFile   = "etc/demo-token"
 )
 

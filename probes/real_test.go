@@ -136,9 +136,9 @@ func TestRealTiers(t *testing.T) {
 func TestRealPidFile(t *testing.T) {
 	tr, root := realRoot(t)
 	cmd := idle(t, []string{"w", root.Scope}, nil)
-	tr.write("run/work/a.toml", "id = \"a\"\nkind = \"w\"\npidfile = \"/run/a.pid\"\n")
+	tr.write("run/jobs/a.toml", "id = \"a\"\nkind = \"w\"\npidfile = \"/run/a.pid\"\n")
 	tr.write("run/a.pid", fmt.Sprintf("%d\n", cmd.Process.Pid))
-	p := New(Config{Root: root, Presets: []string{PresetManifest}, ManifestDirs: []string{"/run/work"}})
+	p := New(Config{Root: root, Presets: []string{PresetManifest}, ManifestDirs: []string{"/run/jobs"}})
 	if w := byKey(t, p.Scan(context.Background(), time.Now()), "w", "a"); w.Run.PID != cmd.Process.Pid || w.Phase != fleet.Running {
 		t.Errorf("got %+v", w)
 	}

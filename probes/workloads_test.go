@@ -177,7 +177,7 @@ func TestFirecrackerPreset(t *testing.T) {
 }
 
 func manifests() Config {
-	return Config{Presets: []string{PresetManifest}, ManifestDirs: []string{"/run/work"}, Workloads: sandboxes()}
+	return Config{Presets: []string{PresetManifest}, ManifestDirs: []string{"/run/jobs"}, Workloads: sandboxes()}
 }
 
 // pidFile writes a pid file as of a time.
@@ -191,7 +191,7 @@ func (tr tree) pidFile(name, content string, at time.Time) {
 
 func TestManifest(t *testing.T) {
 	tr := newTree(t)
-	tr.write("run/work/web.toml", `id = "web-7"
+	tr.write("run/jobs/web.toml", `id = "web-7"
 kind = "service"
 class = "stateless"
 owner = "search"
@@ -227,11 +227,11 @@ owns = { netns = "ns-{id}" }
 // is told with the same Run, as nobody's and not as the host's own.
 func TestManifestRemovedLeavesTheProcess(t *testing.T) {
 	tr := newTree(t)
-	tr.write("run/work/web.toml", "id = \"web-7\"\nkind = \"service\"\npidfile = \"/run/web-7.pid\"\n")
+	tr.write("run/jobs/web.toml", "id = \"web-7\"\nkind = \"service\"\npidfile = \"/run/web-7.pid\"\n")
 	tr.process(fake{pid: 50, start: 600 * 100, exe: "/opt/web"})
 	tr.pidFile("run/web-7.pid", "50\n", booted.Add(600*time.Second))
 	run := byKey(t, tr.scan(manifests()), "service", "web-7").Run
-	if err := os.Remove(tr.path("run/work/web.toml")); err != nil {
+	if err := os.Remove(tr.path("run/jobs/web.toml")); err != nil {
 		t.Fatal(err)
 	}
 	s := tr.scan(manifests())
@@ -277,7 +277,7 @@ func TestManifestPhases(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := newTree(t)
-			tr.write("run/work/vm0.toml", doc)
+			tr.write("run/jobs/vm0.toml", doc)
 			tt.set(tr)
 			w := byKey(t, tr.scan(manifests()), "sandbox", "vm0")
 			if w.Phase != tt.want || w.Run.PID != tt.pid || !w.Declared {
@@ -311,8 +311,8 @@ func TestBadManifests(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			tr := newTree(t)
 			tr.write("run/bad.pid", "")
-			tr.write("run/work/a.toml", "id = \"twin\"\nkind = \"b\"\n")
-			tr.write("run/work/x.toml", doc)
+			tr.write("run/jobs/a.toml", "id = \"twin\"\nkind = \"b\"\n")
+			tr.write("run/jobs/x.toml", doc)
 			s := tr.scan(manifests())
 			mustFail(t, s.Workloads, "x.toml", says)
 			need(t, s.Processes)
@@ -320,7 +320,7 @@ func TestBadManifests(t *testing.T) {
 		})
 	}
 	tr := newTree(t)
-	os.MkdirAll(tr.path("run/work/d.toml"), 0o755)
+	os.MkdirAll(tr.path("run/jobs/d.toml"), 0o755)
 	mustFail(t, tr.scan(manifests()).Workloads, "d.toml")
 }
 
@@ -329,14 +329,14 @@ func TestManifestDirs(t *testing.T) {
 	if got := need(t, tr.scan(manifests()).Workloads); len(got) != 0 {
 		t.Errorf("no directory: %v", got)
 	}
-	tr.write("run/work/.hidden.toml", "garbage")
-	tr.write("run/work/x.toml.tmp", "garbage")
+	tr.write("run/jobs/.hidden.toml", "garbage")
+	tr.write("run/jobs/x.toml.tmp", "garbage")
 	if got := need(t, tr.scan(manifests()).Workloads); len(got) != 0 {
 		t.Errorf("temporary files: %v", got)
 	}
-	os.RemoveAll(tr.path("run/work"))
-	tr.write("run/work", "a file")
-	mustFail(t, tr.scan(manifests()).Workloads, "run/work")
+	os.RemoveAll(tr.path("run/jobs"))
+	tr.write("run/jobs", "a file")
+	mustFail(t, tr.scan(manifests()).Workloads, "run/jobs")
 }
 
 func TestUnits(t *testing.T) {

@@ -96,7 +96,7 @@ func TestNamesKeepTheirEnds(t *testing.T) {
 		width int
 		want  string
 	}{
-		{"dir//var/lib/work/trainer-old-7", 19, "dir//v…rainer-old-7"},
+		{"dir//var/lib/jobs/trainer-old-7", 19, "dir//v…rainer-old-7"},
 		{"short", 19, "short"},
 		{"寸寸寸寸寸寸寸寸1", 9, "寸…寸寸1"},
 		{"abcdef", 3, "abcdef"}, // too narrow for two ends: fit cuts it
