@@ -46,6 +46,7 @@ var mutants = []mutant{
 	{"lease: append without", "drain/journal/append.go", "if b.Lease != nil {", "if b.Lease != nil && b.Lease.Holder == \"\" {", likeJournal},
 	{"lease: run out", "drain/journal/lease.go", "if until <= now {\n\t\treturn fmt", "if until < 0 {\n\t\treturn fmt", likeJournal},
 	{"lease: taken from another", "drain/journal/lease.go", "have.Holder != holder && until > m.now {", "have.Holder == holder && until < 0 {", likeJournal},
+	{"lease: an act begun late", "drain/engine/lease.go", "if t.left() > 0 {", "if t.left() > -100*time.Hour {", []string{"./drain/engine", "-run", "Overtaken"}},
 	{"grace gap: agent", "probes/agent/signal.go", "if t.At-first >= grace {", "if grace >= 0 {", agent("Kill")},
 	{"notice gap: core", "drain/escalate.go", "it.NoticeAt.Add(d.p.Notice), it.TermAt.Add(grace)", "it.NoticeAt.Add(0 * d.p.Notice), it.TermAt.Add(grace)", seeds("1", "60")},
 	{"grace gap: core", "drain/escalate.go", "it.NoticeAt.Add(d.p.Notice), it.TermAt.Add(grace)", "it.NoticeAt.Add(d.p.Notice), it.TermAt.Add(0 * grace)", seeds("1", "60")},

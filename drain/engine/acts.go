@@ -20,8 +20,13 @@ type answered struct {
 
 // begin runs an act beside the driver; its answer comes back through a channel.
 func (d *Driver) begin(ctx context.Context, a drain.Act) {
-	job := d.job(a)
-	d.beside(&Begun{Job: job, do: func() (drain.Answer, error) { return d.e.do(ctx, job) }})
+	job, tenure := d.job(a), d.tenure
+	d.beside(&Begun{Job: job, do: func() (drain.Answer, error) {
+		if err := d.e.stillOurs(ctx, tenure); err != nil {
+			return drain.Answer{}, err
+		}
+		return d.e.do(ctx, job)
+	}})
 }
 
 func (d *Driver) beside(b *Begun) {
@@ -120,6 +125,11 @@ func (e *Engine) status(ctx context.Context, j drain.Job) (drain.Answer, error) 
 	}
 	if !known {
 		return never, nil
+	}
+	if j.Act.Op == drain.OpDo && answer.Result == drain.FailedAct {
+		// By the contract of levers: do may be asked again. That it never began, because
+		// its driver ended, is no failure of the move.
+		answer.Result = drain.NotDone
 	}
 	return answer, nil
 }

@@ -20,10 +20,10 @@ type Driver struct {
 	sink func(drain.Event)
 	past past // who drove before, as the stream tells it
 
-	lease drain.Lease
-	taken time.Time // when the lease was asked for, by our clock
-	began time.Time // our clock when the turn was opened …
-	clock time.Time // … and the journal's in that moment
+	lease  drain.Lease
+	tenure *tenure   // of the lease
+	began  time.Time // our clock when the turn was opened …
+	clock  time.Time // … and the journal's in that moment
 
 	hand    func(*Begun) // takes acts instead of a goroutine, where a Stepper drives
 	answers chan answered
@@ -134,10 +134,11 @@ func (d *Driver) take(ctx context.Context) error {
 		known = h.Epoch
 	}
 	d.past.asked(ctx, d)
-	d.taken = time.Now()
+	asked := time.Now()
 	if d.lease, err = d.e.cfg.Journal.Acquire(ctx, d.s.Drain, d.e.cfg.Holder, max(known, d.s.Epoch)); err != nil {
 		return fmt.Errorf("drive %s: %w", d.host, err)
 	}
+	d.tenure = &tenure{lease: d.lease, asked: asked}
 	return nil
 }
 

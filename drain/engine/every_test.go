@@ -44,7 +44,10 @@ func faulted(t *testing.T, n int, mode string) (calls int) {
 		w.add("web", fleet.Stateless)
 		w.add("old", fleet.Stuck, stubborn)
 		w.add("soft", fleet.Stuck)
-		e := w.engine(ann)
+		w.add("nb", fleet.Pausable)
+		w.add("pg", fleet.Durable)
+		w.add("shop", fleet.Stateless)
+		e := w.engine(ann, withMover(w))
 		id := start(t, e, 2*time.Hour)
 		w.mu.Lock()
 		w.calls = 0
@@ -55,7 +58,7 @@ func faulted(t *testing.T, n int, mode string) (calls int) {
 		var s drain.State
 		var err error
 		for range 10 { // a driver that ends is followed by another, as a resident engine would
-			if s, err = w.engine(ann).Drive(t.Context(), source, nil); s.Phase.Ended() && len(s.Open) == 0 {
+			if s, err = w.engine(ann, withMover(w)).Drive(t.Context(), source, nil); s.Phase.Ended() && len(s.Open) == 0 {
 				break
 			}
 			time.Sleep(drain.LeaseTTL)
@@ -64,11 +67,13 @@ func faulted(t *testing.T, n int, mode string) (calls int) {
 		w.mu.Lock()
 		calls = w.calls
 		w.mu.Unlock()
-		if s.Phase != drain.Empty || len(s.Lost) > 0 || copies(w) != 1 {
+		if s.Phase != drain.Empty || len(s.Lost) > 0 || copies(w) != 2 {
 			t.Errorf("%v, phase %s, lost %v, %d replacements, items %+v", err, s.Phase, s.Lost, copies(w), s.Items)
 		}
-		if bad := w.judge(); bad != "" {
-			t.Error(bad)
+		for _, bad := range []string{w.judge(), w.moves()} {
+			if bad != "" {
+				t.Error(bad)
+			}
 		}
 		w.held()
 	})

@@ -117,7 +117,11 @@ func (d *Driver) retell(ctx context.Context, v drain.View) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	plane, err := d.e.cfg.Plane(d.host)
+	err := d.e.stillOurs(ctx, d.tenure)
+	var plane Cordoner
+	if err == nil {
+		plane, err = d.e.cfg.Plane(d.host)
+	}
 	if err == nil {
 		_, err = plane.Set(ctx, d.host, fleet.Flag{Set: true, Why: d.s.Reason, Who: d.e.cfg.Actor.Name})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"ebb/drain"
@@ -13,22 +14,67 @@ import (
 // counts as lost: what is under way by then is still inside it.
 const leaseMargin = 2 * time.Second
 
+// tenure is a lease with the time of its last confirmation. Whoever renews it and
+// the acts that run beside the driver share it.
+type tenure struct {
+	lease drain.Lease
+
+	mu    sync.Mutex
+	asked time.Time // when the journal was asked that last confirmed it
+}
+
+func (t *tenure) confirm(asked time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked = asked
+}
+
+// left is for how long the lease is certainly ours. The monotonic clock stands
+// still while a machine sleeps and the wall clock can be set: the one by which
+// more time has passed counts.
+func (t *tenure) left() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	return drain.LeaseTTL - leaseMargin - max(now.Sub(t.asked), now.Round(0).Sub(t.asked.Round(0)))
+}
+
+// stillOurs is the last look before something is done, in the instant in which it
+// begins. A process that was stopped between an intent and its act, or whose
+// machine slept, may wake when another driver has long gone on. An agent refuses
+// what it asks for then, by its epoch; control planes, programs and receivers know
+// of no epoch. Where so much time has passed that the lease may be another's, the
+// journal is asked.
+func (e *Engine) stillOurs(ctx context.Context, t *tenure) error {
+	if t.left() > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, drain.LeaseRenew)
+	defer cancel()
+	asked := time.Now()
+	if _, err := e.cfg.Journal.Renew(ctx, t.lease); err != nil {
+		return lapsed(fmt.Errorf("whether the lease is still ours: %w", err))
+	}
+	t.confirm(asked)
+	return nil
+}
+
 // keepLease renews the lease until ctx ends. A driver that can't renew it stops
 // before it runs out, whatever the journal's driver is waiting for: what it did
 // later could meet another driver.
-func (d *Driver) keepLease(ctx context.Context, l drain.Lease, lost context.CancelCauseFunc) {
-	valid := func(asked time.Time) time.Duration { return time.Until(asked.Add(drain.LeaseTTL - leaseMargin)) }
-	guard := time.AfterFunc(valid(d.taken), func() { lost(errLapsed) })
+func (d *Driver) keepLease(ctx context.Context, t *tenure, lost context.CancelCauseFunc) {
+	guard := time.AfterFunc(t.left(), func() { lost(errLapsed) })
 	defer guard.Stop()
 	for wait := drain.LeaseRenew; pause(ctx, wait); {
 		asked := time.Now()
 		rctx, cancel := context.WithTimeout(ctx, drain.LeaseRenew)
-		next, err := d.e.cfg.Journal.Renew(rctx, l)
+		_, err := d.e.cfg.Journal.Renew(rctx, t.lease)
 		cancel()
 		switch {
 		case err == nil:
-			l, wait = next, drain.LeaseRenew
-			guard.Reset(valid(asked))
+			wait = drain.LeaseRenew
+			t.confirm(asked)
+			guard.Reset(t.left())
 		case errors.Is(err, drain.ErrLeaseLost):
 			lost(fmt.Errorf("%w (%v)", errLapsed, err))
 			return

@@ -16,10 +16,10 @@ func (d *Driver) loop(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	kept := make(chan struct{})
-	lease := d.lease
+	tenure := d.tenure
 	go func() {
 		defer close(kept)
-		d.keepLease(ctx, lease, cancel)
+		d.keepLease(ctx, tenure, cancel)
 	}()
 	defer func() { cancel(nil); <-kept }()
 	for {

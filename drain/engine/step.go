@@ -80,7 +80,7 @@ func (s *Stepper) Pass(ctx context.Context) (begun []*Begun, wake time.Time, ove
 }
 
 // lapsed is what the guard of keepLease watches for.
-func (s *Stepper) lapsed() bool { return time.Since(s.d.taken) >= drain.LeaseTTL-leaseMargin }
+func (s *Stepper) lapsed() bool { return s.d.tenure.left() <= 0 }
 
 // Renew asks for the lease once more, as is due every drain.LeaseRenew.
 func (s *Stepper) Renew(ctx context.Context) error {
@@ -90,7 +90,7 @@ func (s *Stepper) Renew(ctx context.Context) error {
 	asked := time.Now()
 	_, err := s.d.e.cfg.Journal.Renew(ctx, s.d.lease)
 	if err == nil {
-		s.d.taken = asked
+		s.d.tenure.confirm(asked)
 	}
 	return lapsed(err)
 }

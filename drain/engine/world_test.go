@@ -38,12 +38,15 @@ var (
 )
 
 type world struct {
-	t     *testing.T
-	mu    sync.Mutex
-	boxes map[fleet.HostID]*box
-	plane *plane
-	log   engine.Journal
-	url   string // of a journal in a file; empty where it is in memory
+	t      *testing.T
+	mu     sync.Mutex
+	boxes  map[fleet.HostID]*box
+	plane  *plane
+	copies map[fleet.Key]*copied // of what a lever moves
+	log    engine.Journal
+	url    string // of a journal in a file; empty where it is in memory
+
+	dead chan struct{} // closed when the driver that is to vanish has
 
 	// faults
 	away   map[string]time.Time // journal, plane, or a host's id: until when it does not answer
@@ -59,7 +62,7 @@ func newWorld(t *testing.T) *world { return newWorldOn(t, false) }
 
 // newWorldOn makes a world whose journal is in memory, or a real one in a file.
 func newWorldOn(t *testing.T, file bool) *world {
-	w := &world{t: t, boxes: map[fleet.HostID]*box{}, away: map[string]time.Time{}, broken: map[int]string{}}
+	w := &world{t: t, copies: map[fleet.Key]*copied{}, boxes: map[fleet.HostID]*box{}, away: map[string]time.Time{}, broken: map[int]string{}}
 	w.plane = &plane{w: w, flags: map[fleet.HostID]fleet.Flag{}, claims: map[fleet.Key]fleet.Claim{}}
 	for _, id := range []fleet.HostID{source, target} {
 		w.boxes[id] = newBox(w, id)
@@ -101,7 +104,7 @@ func (w *world) engine(who drain.Actor, more ...func(*engine.Config)) *engine.En
 		Window: func(fleet.HostID) time.Duration { return window },
 		Levers: map[drain.ActKind]engine.Lever{
 			drain.ActSignal: &lever{w, "signal"}, drain.ActExec: &lever{w, "exec"},
-			drain.ActFlip: &lever{w, "flip"}, drain.ActNotice: &lever{w, "notice"},
+			drain.ActFlip: &lever{w, "flip"}, drain.ActNotice: &lever{w, "notice"}, drain.ActQuiet: &lever{w, "quiet"},
 		},
 	}
 	for _, m := range more {
