@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -206,7 +205,7 @@ func applyTook(s State, e Event, b DriveTook) State {
 	if s.Machine == "" {
 		s.Machine = b.Machine
 	}
-	s.Bound = cmp.Or(s.Bound, b.Machine)
+	s.Bound = s.boundTo(b.Machine)
 	if s.Boot == "" {
 		s.Boot = b.Boot
 	}

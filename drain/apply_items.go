@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -40,7 +39,7 @@ func applyFound(s State, e Event, b DriveFound) State {
 	if s.Machine == "" {
 		s.Machine = b.Machine
 	}
-	s.Bound = cmp.Or(s.Bound, b.Machine)
+	s.Bound = s.boundTo(b.Machine)
 	if s.Boot == "" {
 		s.Boot = b.Boot
 	}

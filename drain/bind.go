@@ -18,9 +18,7 @@ func isBinding(b Body) bool {
 func bind(s State, e Event, body Body) (State, error) {
 	switch b := body.(type) {
 	case RecBound:
-		if s.Bound == "" {
-			s.Bound = b.Machine
-		}
+		s.Bound = s.boundTo(b.Machine)
 	case AskRebind:
 		switch {
 		case b.Machine == "":
@@ -31,4 +29,15 @@ func bind(s State, e Event, body Body) (State, error) {
 		s.Bound = b.Machine
 	}
 	return skip(s, e), nil
+}
+
+// boundTo is the machine that the host is, once it is seen to be this one. The
+// machine that was terminated binds it no more: what its last driver, or somebody
+// who read it just before, writes after its end must not keep the name from the
+// machine that has it next.
+func (s State) boundTo(machine string) string {
+	if s.Bound != "" || !s.Terminated.IsZero() && machine == s.Machine {
+		return s.Bound
+	}
+	return machine
 }

@@ -51,6 +51,9 @@ func TestBinding(t *testing.T) {
 	}
 	_ = put("d1", 0, RecTerminateOutcome{Act: "a", Done: true})
 	bound("")
+	_ = put("d1", 2, DriveTook{Driver: "late", Machine: "m2"}) // has not heard of it yet
+	_ = put("", 0, RecBound{Machine: "m2"})
+	bound("")
 	_ = put("d2", 0, AskStart{Deadline: noon.Add(time.Hour)})
 	_ = put("d2", 1, DriveTook{Driver: "x", Machine: "m9"})
 	bound("m9")

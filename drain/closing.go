@@ -31,8 +31,9 @@ func (d *decider) accepted(k fleet.Key) bool {
 }
 
 // close moves the drain to verifying, empty, or back, by what is left. A host is
-// empty only by a reading made after the one in which nothing was left any more,
-// and that was made after the last act.
+// empty only by a reading made after the first one in which nothing stood against
+// it any more, and that was made after the last act: what a person cleaned in
+// between was an act too.
 func (d *decider) close(act bool) {
 	for _, it := range d.s.Items {
 		if d.blocking(it) {
@@ -48,13 +49,16 @@ func (d *decider) close(act bool) {
 	issues := d.issues()
 	again := d.facts.At.IsZero() || !d.s.Seen.IsZero() && d.facts.At.After(d.s.Seen)
 	since := d.s.Seen
-	if since.IsZero() {
+	switch {
+	case len(issues) > 0:
+		since = time.Time{}
+	case since.IsZero():
 		since = d.facts.At
 	}
 	news := !slices.Equal(d.s.Issues, issues) || !since.Equal(d.s.Seen)
 	switch d.s.Phase {
 	case Draining:
-		d.phase(Verifying, issues, d.facts.At)
+		d.phase(Verifying, issues, since)
 	case DeadlineReached:
 		if len(issues) == 0 && again {
 			d.phase(Verifying, nil, since)
@@ -70,7 +74,7 @@ func (d *decider) close(act bool) {
 		}
 	case Empty:
 		if len(issues) > 0 {
-			d.phase(Verifying, issues, d.facts.At)
+			d.phase(Verifying, issues, since)
 		}
 	}
 }

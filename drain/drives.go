@@ -27,7 +27,7 @@ type (
 		Phase  Phase         `json:"phase"`
 		Reason fleet.Reason  `json:"reason,omitzero"`
 		Issues []fleet.Issue `json:"issues,omitempty"`
-		Seen   time.Time     `json:"seen,omitzero"` // verifying: the host's time of the reading it began with
+		Seen   time.Time     `json:"seen,omitzero"` // the host's time of the first reading in which nothing stood against it
 	}
 	// DriveFound adds workloads to the drain, or a new incarnation of one.
 	DriveFound struct {

@@ -83,7 +83,7 @@ type State struct {
 	Driver       string        `json:"driver,omitempty"`   // empty while nobody drives
 	Since        time.Time     `json:"since,omitzero"`     // of the phase
 	First        bool          `json:"first,omitempty"`    // the first inventory has been taken
-	Seen         time.Time     `json:"seen,omitzero"`      // the host's time of the first reading in which nothing was left; gone with the next act or arrival
+	Seen         time.Time     `json:"seen,omitzero"`      // the host's time of the first reading in which nothing stood against it; gone with the next act, arrival or issue
 	Proved       bool          `json:"proved,omitempty"`   // the cordon has taken, at plane and host
 	CordonAt     time.Time     `json:"cordon_at,omitzero"` // of the last answer to an act that asks for both holds
 	CordonFailed bool          `json:"cordon_failed,omitempty"`
@@ -189,6 +189,12 @@ const giveUp = 3
 // the host is gone. Whatever answers under the host's name from then on is
 // drained anew, as the machine that it is.
 func (s State) Over() bool { return s.Undone || !s.Terminated.IsZero() }
+
+// Clearing reports whether one reading past the deadline has shown nothing that
+// stands against the host, so that the next one decides.
+func (s State) Clearing() bool {
+	return s.Phase == DeadlineReached && !s.Seen.IsZero() && s.Waiting.IsZero() && !s.Person
+}
 
 // Unsettled reports whether the drain has ended while moves still have to be
 // finished or rolled back: whoever drives it goes on with those.

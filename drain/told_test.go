@@ -91,6 +91,44 @@ func TestTheSameReadingAgainIsNoSecondOne(t *testing.T) {
 	}
 }
 
+// A host on which a leak was cleaned is empty by a second reading without it, also
+// past the deadline: the driver stays for that one.
+func TestAReadingWithIssuesIsNotTheFirstOfTwo(t *testing.T) {
+	w := newWorld(t)
+	w.start(45 * time.Minute)
+	w.until(time.Hour, "empty", w.phase(Empty))
+	for _, phase := range []Phase{Verifying, DeadlineReached} {
+		s := w.s
+		s.Phase, s.Seen, s.Issues = phase, time.Time{}, []fleet.Issue{{Check: fleet.CheckLeaks, Key: wk("leak"), Detail: "a leak"}}
+		pass := func(issues []fleet.Issue) {
+			w.now = w.now.Add(5 * time.Second)
+			v := w.view()
+			v.Issues = issues
+			for _, b := range Next(s, v, w.p, w.now).Events {
+				e, err := NewEvent(source, "x", "d1", w.epoch, Actor{}, b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.At, e.Num = w.now, s.Num+1
+				if s, err = Apply(s, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		pass(s.Issues)
+		if s.Phase != phase || !s.Seen.IsZero() || s.Clearing() {
+			t.Fatalf("%s: with a leak it is %s, seen %v", phase, s.Phase, s.Seen)
+		}
+		pass(nil)
+		if s.Phase != phase || s.Clearing() != (phase == DeadlineReached) {
+			t.Fatalf("%s: by the first reading without it is %s, clearing %v", phase, s.Phase, s.Clearing())
+		}
+		if pass(nil); s.Phase != Empty {
+			t.Fatalf("%s: by the second one it is %s", phase, s.Phase)
+		}
+	}
+}
+
 // Where there is no receiver the notice is done and its time runs, but the state
 // says that nobody was told; a notice that is taken later says otherwise.
 func TestANoticeWithoutAReceiverTellsNobody(t *testing.T) {

@@ -40,7 +40,7 @@ func (d *Driver) loop(ctx context.Context) error {
 
 // finished reports whether this turn is over. Past the deadline it goes on only
 // while something that a person escalated by name is still there, on a host whose
-// cordon had taken.
+// cordon had taken, and for the second reading of a host on which nothing is left.
 func (d *Driver) finished() bool {
 	if d.running > 0 || len(d.told) > 0 {
 		return false
@@ -48,7 +48,7 @@ func (d *Driver) finished() bool {
 	if d.over() {
 		return true
 	}
-	if d.s.Unsettled() { // moves are still being finished, or rolled back
+	if d.s.Unsettled() || d.s.Clearing() { // moves are still being finished, or rolled back; a second reading is due
 		return false
 	}
 	if d.s.Phase != drain.DeadlineReached {
