@@ -171,7 +171,7 @@ func (it *Item) asked(e Event, body Body) {
 		it.retried(e.At)
 	case AskEscalate:
 		if a.Run.IsZero() || a.Run == it.Run {
-			it.Escalated, it.EscalatedAt, it.Held, it.Keep = who, e.At, false, false
+			it.Escalated, it.EscalatedAt, it.Held, it.Keep, it.Excepted = who, e.At, false, false, false
 		}
 	}
 }

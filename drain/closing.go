@@ -17,9 +17,10 @@ func (d *decider) blocking(it Item) bool {
 }
 
 // excepted reports whether the gate has accepted that an item stays. What was
-// accepted of an earlier one of its name, a loss say, does not cover it.
+// accepted of an earlier one of its name, a loss say, does not cover it, and
+// nothing does that a person has escalated since.
 func (d *decider) excepted(it Item) bool {
-	return it.Excepted || slices.ContainsFunc(d.facts.Accepted, func(a fleet.Accepted) bool {
+	return it.Excepted || it.Escalated == "" && slices.ContainsFunc(d.facts.Accepted, func(a fleet.Accepted) bool {
 		return a.Key == it.Key && a.At.After(it.FoundAt)
 	})
 }

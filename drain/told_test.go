@@ -147,3 +147,38 @@ func TestANoticeWithoutAReceiverTellsNobody(t *testing.T) {
 		}
 	}
 }
+
+// Who escalates what the gate has accepted wants it gone: the host is not empty
+// until it is, or is accepted again.
+func TestWhatIsEscalatedIsNoException(t *testing.T) {
+	key := wk("a")
+	s := State{Drain: "d1", Phase: Draining, Items: map[fleet.Key]Item{key: {Found: Found{Key: key}}}}
+	put := func(b Body) {
+		t.Helper()
+		e, err := NewEvent(source, "e", "d1", 0, Actor{Name: "ann"}, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Num, e.At = s.Num+1, noon
+		if s, err = Apply(s, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blocks := func(accepted ...fleet.Accepted) bool {
+		d := decider{s: s, facts: fleet.Facts{Accepted: accepted}}
+		return d.blocking(s.Items[key])
+	}
+	onHost := fleet.Accepted{Key: key, At: noon.Add(time.Second)}
+	put(RecAccepted{Key: key, Reason: "known"})
+	if blocks() || blocks(onHost) {
+		t.Fatal("what is accepted blocks")
+	}
+	put(AskEscalate{Key: key})
+	if !blocks() || !blocks(onHost) {
+		t.Fatal("what is escalated since does not block")
+	}
+	put(RecAccepted{Key: key, Reason: "after all"})
+	if blocks() {
+		t.Fatal("what is accepted again blocks")
+	}
+}

@@ -170,8 +170,8 @@ func (w *World) checkClean(h *host, r wire.ActRequest) {
 	w.must(NoStranger, h.effects[r.ID] == 1, "cleaning %s takes effect %d times", r.ID, h.effects[r.ID])
 }
 
-// nothing is that a host is empty, as it really is.
-func (x *watch) nothing(c Check, what string, young time.Duration) {
+// nothing is that a host is empty, as it really is, but for what late says.
+func (x *watch) nothing(c Check, what string, late func(*proc) bool) {
 	w, h := x.w, x.host()
 	w.must(c, h.probe == "", "%s while probe %s fails", what, h.probe)
 	w.must(c, len(h.agent.open()) == 0, "%s while tickets are open: %v", what, h.agent.open())
@@ -179,7 +179,7 @@ func (x *watch) nothing(c Check, what string, young time.Duration) {
 	w.must(c, len(x.state.Open) == 0, "%s with an act on its way: %v", what, x.state.Open)
 	for _, k := range h.keys() {
 		p := h.procs[k]
-		w.must(c, p.stray && time.Since(p.born) < young || x.excused(k), "%s while %s runs (%+v)", what, k, *p)
+		w.must(c, x.excused(k) || late != nil && late(p), "%s while %s runs (%+v)", what, k, *p)
 	}
 	for _, l := range x.state.Lost {
 		w.must(c, x.excused(l.Key), "%s although %s was lost", what, l.Key)
@@ -187,9 +187,13 @@ func (x *watch) nothing(c Check, what string, young time.Duration) {
 }
 
 func (x *watch) checkEmpty(ev drain.Event) {
-	x.nothing(EmptyKnown, "empty", x.w.policy.Transient)
 	for _, c := range x.w.consoles {
 		if at, last := c.looked[x.id], x.host().lastAct; strings.HasPrefix(ev.By.Console, c.name+"/") {
+			// What came in the instant of the reading, or since, is for the next one, and so
+			// is what may be gone in a moment.
+			x.nothing(EmptyKnown, "empty", func(p *proc) bool {
+				return !p.born.Before(at) || p.stray && time.Since(p.born) < x.w.policy.Transient
+			})
 			x.w.must(EmptyKnown, at.After(last), "empty by a reading of %v; the last act was at %v", at, last)
 		}
 	}
@@ -214,7 +218,7 @@ func (w *World) checkTerminated(h *host, how string) {
 	w.must(TerminateOnce, h.agent.up && h.agent.rec.seal != "" && h.agent.rec.boot == h.boot, "%s runs for %s, which has confirmed no proof in this boot", how, h.id)
 	if x != nil {
 		w.must(TerminateOnce, h.agent.rec.seal == x.state.Drain, "%s runs for %s with the seal of drain %s; its drain is %s", how, h.id, h.agent.rec.seal, x.state.Drain)
-		x.nothing(TerminateOnce, how, 0)
+		x.nothing(TerminateOnce, how, nil)
 	}
 }
 
