@@ -168,7 +168,7 @@ func applyBody(s State, e Event, body Body) (State, error) {
 		return s, illegal("driven with epoch %d after %d", e.Epoch, s.Epoch)
 	}
 	switch b := body.(type) {
-	case AskExtend, AskStop, AskHandover, AskClass, AskMoreTime, AskHold, AskRetry, AskEscalate, AskKeep:
+	case AskExtend, AskStop, AskHandover, AskClass, AskMoreTime, AskHold, AskRetry, AskEscalate, AskKeep, AskTargetGone:
 		return applyAsk(s, e, body)
 	case DriveTook:
 		return applyTook(s, e, b), nil
@@ -298,6 +298,13 @@ func changeAll(s State, keys []fleet.Key, f func(*Item)) State {
 		}
 	}
 	return s
+}
+
+// without returns a copy of a map that lacks one entry.
+func without[K comparable, V any](m map[K]V, k K) map[K]V {
+	c := maps.Clone(m)
+	delete(c, k)
+	return c
 }
 
 // set returns a copy of a map with one entry more.

@@ -29,6 +29,8 @@ func applyAsk(s State, e Event, body Body) (State, error) {
 			s = triesAnew(s)
 		}
 		return s, nil
+	case AskTargetGone:
+		return applyTargetGone(s, e, a)
 	case AskRetry:
 		if a.Key.IsZero() {
 			return goOn(s, e), nil

@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -129,7 +128,7 @@ func reincarnate(old Item, f Found, at time.Time, late bool) Item {
 		it.Reason = old.Reason
 	}
 	if old.Open() {
-		it.StartedAt, it.HealthyAt, it.FlippedAt, it.Unsure, it.Move = old.StartedAt, old.HealthyAt, old.FlippedAt, old.Unsure, old.Move
+		it.StartedAt, it.HealthyAt, it.FlippedAt, it.Unsure, it.Remains, it.Move = old.StartedAt, old.HealthyAt, old.FlippedAt, old.Unsure, old.Remains, old.Move
 		it.Target, it.FirstAct, it.Overdue = old.Target, old.FirstAct, old.Overdue
 		if it.Replaced() && it.ClassBy == "" {
 			it.Class, it.Rule, it.Budget = old.Class, old.Rule, old.Budget
@@ -154,12 +153,18 @@ func applyIntent(s State, e Event, b DriveIntent) (State, error) {
 		return s, nil
 	case !known || !it.Open():
 		return s, illegal("act %s on something that is not there", a.ID)
+	case a.Op == OpUndo && a.Step == StepStart:
+		if it.Remains != (Remains{a.Lever, a.Target}) {
+			return s, illegal("act %s: nothing of a start is left on %s", a.ID, a.Target)
+		}
 	case a.Op != "" && len(it.Move.Steps) == 0 && len(a.Steps) == 0 && (a.Op != OpDo || s.Phase == Stopped) && a.Of == "":
 		return s, illegal("act %s: there is no move", a.ID)
 	case a.moves(it) && it.Move.legal(a, s.Phase) != nil:
 		return s, it.Move.legal(a, s.Phase)
 	case a.Step == StepStart && !it.Unsure.IsZero() && a.Absent.IsZero():
 		return s, illegal("act %s: what became of the start of %s on %s is not known", a.ID, a.Key, it.Target)
+	case a.Step == StepStart && !it.Remains.IsZero():
+		return s, illegal("act %s: what a start has left of %s on %s is not taken back", a.ID, a.Key, it.Remains.Target)
 	case a.Signal == "KILL" && !killable(it, a):
 		return s, illegal("act %s: KILL without notice, TERM, grace, TERM or record, or of what nobody named", a.ID)
 	}
@@ -174,7 +179,7 @@ func applyIntent(s State, e Event, b DriveIntent) (State, error) {
 		if a.Places() {
 			it.Placed = e.Seq
 		}
-		if a.Step == StepStart {
+		if a.Step == StepStart && a.Op != OpUndo {
 			it.Unsure = Unsure{} // its own outcome says
 		}
 		if a.moves(*it) {
@@ -198,8 +203,7 @@ func applyOutcome(s State, e Event, b DriveOutcome) (State, error) {
 	if !open {
 		return s, illegal("outcome of %s without an intent", b.Act)
 	}
-	s.Open = maps.Clone(s.Open)
-	delete(s.Open, b.Act)
+	s.Open = without(s.Open, b.Act)
 	if act.Kind == ActCordon {
 		s.CordonAt, s.CordonFailed = e.At, b.Result != Done
 		if s.CordonFailed {

@@ -59,6 +59,13 @@ type (
 		Key    fleet.Key `json:"key"`
 		Reason string    `json:"reason,omitempty"`
 	}
+	// AskTargetGone says that a target will never run anything again, so that what
+	// may have been started there of a workload counts for nothing.
+	AskTargetGone struct {
+		Key    fleet.Key    `json:"key"`
+		Target fleet.HostID `json:"target"`
+		Reason string       `json:"reason,omitempty"`
+	}
 	// AskHandover leaves word for whoever takes over.
 	AskHandover struct {
 		To   string `json:"to,omitempty"`
@@ -162,6 +169,7 @@ func (AskHold) Kind() Kind             { return "ask.hold" }
 func (AskRetry) Kind() Kind            { return "ask.retry" }
 func (AskEscalate) Kind() Kind         { return "ask.escalate" }
 func (AskKeep) Kind() Kind             { return "ask.keep" }
+func (AskTargetGone) Kind() Kind       { return "ask.target_gone" }
 func (AskHandover) Kind() Kind         { return "ask.handover" }
 func (AskRebind) Kind() Kind           { return "ask.rebind" }
 func (RecBound) Kind() Kind            { return "rec.bound" }
@@ -188,6 +196,7 @@ var kinds = map[Kind]func(json.RawMessage) (Body, error){
 	AskRetry{}.Kind():            decoder[AskRetry](),
 	AskEscalate{}.Kind():         decoder[AskEscalate](),
 	AskKeep{}.Kind():             decoder[AskKeep](),
+	AskTargetGone{}.Kind():       decoder[AskTargetGone](),
 	AskHandover{}.Kind():         decoder[AskHandover](),
 	AskRebind{}.Kind():           decoder[AskRebind](),
 	RecBound{}.Kind():            decoder[RecBound](),

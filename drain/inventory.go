@@ -288,7 +288,7 @@ func (d *decider) fate(it Item) (Ended, bool) {
 // replacing reports whether a workload that has vanished is being replaced, so
 // that its replacement should still be looked after.
 func (d *decider) replacing(it Item) bool {
-	return it.Class == fleet.Stateless && !(it.StartedAt.IsZero() && it.Unsure.IsZero()) && it.FlippedAt.IsZero() && d.missingCommand(it.Found) != "health" &&
+	return it.Class == fleet.Stateless && !(it.StartedAt.IsZero() && it.Unsure.IsZero() && it.Remains.IsZero()) && it.FlippedAt.IsZero() && d.missingCommand(it.Found) != "health" &&
 		d.s.Phase == Draining && !it.Held && !it.Keep && !d.excepted(it) && it.Escalated == ""
 }
 

@@ -10,7 +10,7 @@ import (
 
 // leverAnswered folds how an act of a lever went.
 func (it *Item) leverAnswered(a Act, b DriveOutcome, at time.Time) {
-	lever := it.Move.Lever
+	lever, fails := it.Move.Lever, it.Fails
 	if a.Step == StepHealth && !it.Unsure.IsZero() && (b.Result == FailedAct || b.Result == Refused || b.Result == WaitAct) {
 		it.Unsure.Answers = "no"
 	}
@@ -20,6 +20,10 @@ func (it *Item) leverAnswered(a Act, b DriveOutcome, at time.Time) {
 	switch b.Result {
 	case Done:
 		it.RetryAt, it.Fails = time.Time{}, 0
+		if a.Op == OpUndo && a.Step == StepStart {
+			it.Remains, it.RetryAt, it.Fails = Remains{}, at, fails // it has failed all the same
+			break
+		}
 		if a.Op == OpUndo {
 			if it.Move.Rounds > 0 && len(it.Move.Begun) == 0 {
 				it.RetryAt = at // once more, but not at once
@@ -40,6 +44,9 @@ func (it *Item) leverAnswered(a Act, b DriveOutcome, at time.Time) {
 	default:
 		if a.Op == OpDo && a.Step == StepStart && b.Result == NotDone {
 			it.Unsure = Unsure{At: at}
+		}
+		if b.leaves(a) {
+			it.Remains = Remains{a.Lever, a.Target}
 		}
 		it.RetryAt, it.Fails = at, it.Fails+1
 		reason = fleet.Because(WaitFailed, "step", string(a.tag()), "detail", detail, "code", b.Reason.Code)
@@ -250,9 +257,15 @@ func (d *decider) unsettled() {
 		return
 	}
 	d.index()
-	if h := d.facts.Holds; h.Drain == nil || h.Drain.Drain != d.s.Drain || d.s.Boot != "" && d.s.Boot != d.facts.Boot {
+	switch h := d.facts.Holds; {
+	case h.Drain == nil || h.Drain.Drain != d.s.Drain:
+		d.wait(fleet.Because(WaitHold, "what", "drain"))
+		return
+	case d.s.Boot != "" && d.s.Boot != d.facts.Boot:
+		d.wait(fleet.Because(WaitRebooted, "boot", d.facts.Boot))
 		return
 	}
+	d.wait(fleet.Reason{})
 	for _, k := range d.keys {
 		if it := d.s.Items[k]; it.Open() && it.Move.Underway() {
 			d.move(it)

@@ -13,7 +13,7 @@ func (s State) coming(it Item) bool {
 	if !it.Open() || it.Target == "" {
 		return false
 	}
-	if !it.StartedAt.IsZero() || !it.Unsure.IsZero() || it.Move.Underway() {
+	if !it.StartedAt.IsZero() || !it.Unsure.IsZero() || !it.Remains.IsZero() || it.Move.Underway() {
 		return true
 	}
 	for _, a := range s.Open {

@@ -17,6 +17,7 @@ const (
 	WaitStarting     = "starting"      // target
 	WaitHealth       = "health"        // target, detail
 	WaitUnsure       = "unsure"        // target, detail or until: whether a replacement was started there is not known
+	WaitTargetGone   = "target_gone"   // target: it is listed no more, and something may run there
 	WaitFlip         = "flip"          // target
 	WaitNotice       = "notice"        // term
 	WaitNoReceiver   = "no_receiver"   // a notice must be accepted, or a person must escalate by name
@@ -63,7 +64,7 @@ func NeedsPerson(code string) bool {
 	switch code {
 	case WaitUnclassified, WaitNoStrategy, WaitNoCommand, WaitNoReceiver, WaitNoTime,
 		WaitNotPlanned, WaitOtherMachine, WaitBlind, WaitRebooted, WaitHeld,
-		WaitHold, WaitSurvived, WaitNewer, WaitNoProcess, WaitNoLever, WaitRolledBack, WaitTwoCopies:
+		WaitHold, WaitSurvived, WaitNewer, WaitNoProcess, WaitNoLever, WaitRolledBack, WaitTwoCopies, WaitTargetGone:
 		return true
 	}
 	return false

@@ -17,6 +17,9 @@ func (d *decider) redeploy(it Item) {
 	what := d.missingCommand(it.Found)
 	switch {
 	case d.busy(it.Key):
+		d.beyondReach(it)
+	case !it.Remains.IsZero():
+		d.takeBack(it)
 	case it.Move.Asked != "":
 		d.askLever(it)
 	case what != "" && it.FlippedAt.IsZero():
@@ -89,6 +92,9 @@ func (d *decider) start(it Item, absent time.Time) {
 // not. What it last said stays the reason. present says that the target shows a
 // replacement of which it is not known who started it.
 func (d *decider) health(it Item, present bool) {
+	if d.beyondReach(it) {
+		return
+	}
 	every := d.p.HealthEvery * time.Duration(min(max(it.Fails, 1), 5))
 	if ready := it.RetryAt.Add(every); !it.RetryAt.IsZero() && d.now.Before(ready) {
 		d.wake(ready)

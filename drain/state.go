@@ -134,6 +134,7 @@ type Item struct {
 	HealthyAt time.Time `json:"healthy_at,omitzero"`
 	FlippedAt time.Time `json:"flipped_at,omitzero"`
 	Unsure    Unsure    `json:"unsure,omitzero"` // of a start on Target
+	Remains   Remains   `json:"remains,omitzero"`
 
 	// The move too: what a lever has done, and what its next step needs.
 	Move Move `json:"move,omitzero"`

@@ -11,7 +11,7 @@ func (d *decider) strategies() {
 	d.inbound = make(map[fleet.HostID][]Found)
 	for _, k := range d.keys {
 		it := d.s.Items[k]
-		if it.Open() && (!it.StartedAt.IsZero() || !it.Unsure.IsZero() || d.starting(it.Key) || it.Move.Underway()) {
+		if it.Open() && (!it.StartedAt.IsZero() || !it.Unsure.IsZero() || !it.Remains.IsZero() || d.starting(it.Key) || it.Move.Underway()) {
 			d.moving++
 			d.promise(it.Target, it)
 		}
@@ -40,6 +40,7 @@ func (d *decider) strategy(it Item) {
 	switch {
 	case it.Held, it.Keep, it.Kept != "":
 	case d.busy(it.Key):
+		d.beyondReach(it)
 	case it.Escalated != "":
 		d.escalate(it, it.Escalated, true)
 	case d.excepted(it): // somebody took the responsibility that it stays

@@ -57,6 +57,7 @@ func (d *decider) settle(it Item) {
 	there, at, why := d.observed(it)
 	until := it.Unsure.At.Add(d.p.CacheWindow)
 	switch {
+	case d.beyondReach(it):
 	case why != "":
 		d.because(it, fleet.Because(WaitUnsure, "target", it.Target.Name(), "detail", why))
 	case there:

@@ -17,13 +17,13 @@ import (
 
 // askVerbs are the asks with what they take: k a workload, a an argument.
 var askVerbs = map[string]string{
-	"extend": "a", "stop": "", "more-time": "ka", "class": "ka", "hold": "k", "retry": "?", "escalate": "k", "keep": "k",
+	"extend": "a", "stop": "", "more-time": "ka", "class": "ka", "hold": "k", "retry": "?", "escalate": "k", "keep": "k", "target-gone": "k",
 }
 
 func askCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use:   "ask HOST[/KIND/ID] extend|stop|more-time|class|hold|retry|escalate|keep [ARG]",
+		Use:   "ask HOST[/KIND/ID] extend|stop|more-time|class|hold|retry|escalate|keep|target-gone [ARG]",
 		Short: "Ask something of a running drain",
 		Long: `Asks are journaled and taken up by whoever drives the drain.
 
@@ -35,7 +35,9 @@ func askCommand(a *app) *cobra.Command {
   ebb ask gpu-041/service/web-7 hold             leave it alone
   ebb ask gpu-041/service/web-7 retry            take it up again
   ebb ask gpu-041/service/web-7 escalate         notice, TERM, grace, TERM, KILL
-  ebb ask gpu-041/service/web-7 keep             let it stay; the gate names it`,
+  ebb ask gpu-041/service/web-7 keep             let it stay; the gate names it
+  ebb ask gpu-041/service/web-7 target-gone      the host on which its replacement was begun is gone
+                                                 for good: start it elsewhere`,
 		Args: cobra.RangeArgs(2, 3), ValidArgsFunction: a.completeAsk,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			host, key, err := splitTarget(args[0])
@@ -90,7 +92,7 @@ func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key 
 	takes, known := askVerbs[verb]
 	switch {
 	case !known:
-		return &usageError{err: fmt.Errorf("ask %q: want extend, stop, more-time, class, hold, retry, escalate or keep", verb)}
+		return &usageError{err: fmt.Errorf("ask %q: want extend, stop, more-time, class, hold, retry, escalate, keep or target-gone", verb)}
 	case strings.Contains(takes, "a") != (arg != ""):
 		return &usageError{err: fmt.Errorf("ask %s: see ebb ask --help for its arguments", verb)}
 	}
@@ -156,7 +158,18 @@ func askBody(st drain.State, key fleet.Key, verb, arg, reason string, now time.T
 	case "escalate":
 		return drain.AskEscalate{Key: key, Run: st.Items[key].Run}, nil
 	}
+	if verb == "target-gone" {
+		return targetGone(st, key, reason)
+	}
 	return drain.AskKeep{Key: key, Reason: reason}, nil
+}
+
+func targetGone(st drain.State, key fleet.Key, reason string) (drain.Body, error) {
+	target, doubt := st.InDoubt(key)
+	if !doubt {
+		return nil, &engine.Refused{Verb: "ask", Host: st.Host, Issues: []fleet.Issue{{Detail: "nothing of " + key.String() + " is in doubt on another host"}}}
+	}
+	return drain.AskTargetGone{Key: key, Target: target, Reason: reason}, nil
 }
 
 func acceptCommand(a *app) *cobra.Command {

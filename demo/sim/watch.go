@@ -116,7 +116,7 @@ func (x *watch) intent(a drain.Act, before drain.State) {
 		return
 	}
 	w.must(CordonFirst, x.proved, "%s of %s is begun before the cordon has taken", a.Kind, a.Key)
-	if begins := a.Step == drain.StepStart || a.Op == drain.OpDo && len(a.Steps) > 0; begins {
+	if begins := a.Step == drain.StepStart && a.Op != drain.OpUndo || a.Op == drain.OpDo && len(a.Steps) > 0; begins {
 		n := 0
 		for k, it := range before.Items {
 			if k != a.Key && it.Open() && it.Target == a.Target && (!it.StartedAt.IsZero() || it.Move.Underway()) {

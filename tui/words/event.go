@@ -82,6 +82,8 @@ func ask(b drain.Body) (string, bool) {
 		return "escalate " + Key(a.Key) + ", asked for by name", true
 	case drain.AskKeep:
 		return because(Key(a.Key)+" may stay", a.Reason), true
+	case drain.AskTargetGone:
+		return because(Host(a.Target)+" is gone for good, and what was started there of "+Key(a.Key), a.Reason), true
 	case drain.AskRebind:
 		return because("bound the host anew, to machine "+Name(a.Machine)+" instead of "+Name(a.Was), a.Reason), true
 	case drain.AskHandover:

@@ -66,6 +66,8 @@ func waitsForItself(r fleet.Reason) (string, bool) {
 	case drain.WaitUnsure:
 		text := join(" on ", "nobody knows yet whether its replacement was started", nameOf(a("target")))
 		return join("; decided at ", join(": ", text, Text(a("detail"))), When(a("until"))), true
+	case drain.WaitTargetGone:
+		return "its replacement may run on " + nameOf(a("target")) + ", which is no longer in the fleet: ask target-gone once that is known to be gone", true
 	case drain.WaitFlip:
 		return join(" to ", "moving its claim", nameOf(a("target"))), true
 	case drain.WaitNotice:
@@ -222,6 +224,8 @@ func Brief(r fleet.Reason) string {
 		return join(" on ", "healthy?", nameOf(a("target")))
 	case drain.WaitUnsure:
 		return join(" on ", "started?", nameOf(a("target")))
+	case drain.WaitTargetGone:
+		return nameOf(a("target")) + " gone?"
 	case drain.WaitFlip:
 		return join(" to ", "flip", nameOf(a("target")))
 	case drain.WaitNotice:

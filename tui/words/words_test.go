@@ -118,7 +118,7 @@ func bodies() []drain.Body {
 		drain.AskStart{Deadline: at, For: fleet.ForKernel, Reason: "CVE", MayDie: []fleet.Key{k}}, drain.AskExtend{Until: at},
 		drain.AskStop{Reason: "enough"}, drain.AskClass{Key: k, Class: fleet.Stuck}, drain.AskMoreTime{Key: k, By: 15 * time.Minute},
 		drain.AskHold{Key: k, Reason: "mine"}, drain.AskRetry{Key: k}, drain.AskRetry{}, drain.AskEscalate{Key: k},
-		drain.AskKeep{Key: k}, drain.AskHandover{To: "lena", Note: "watch pg"}, drain.AskRebind{Machine: "b7", Was: "a1", Reason: "reimaged"}, drain.RecBound{Machine: "a1"},
+		drain.AskKeep{Key: k}, drain.AskTargetGone{Key: k, Target: "prod/h2", Reason: "its board burnt"}, drain.AskHandover{To: "lena", Note: "watch pg"}, drain.AskRebind{Machine: "b7", Was: "a1", Reason: "reimaged"}, drain.RecBound{Machine: "a1"},
 		drain.RecCordon{Reason: "hunch"}, drain.RecCordoned{State: fleet.Cordoned, Proved: []string{"flag", "host"}, Weaker: "scheduler"},
 		drain.RecUncordon{Theirs: true}, drain.RecUndrain{}, drain.RecCleaned{Key: k, Identity: "4026", Done: true},
 		drain.RecCleaned{Key: k, Error: "busy"}, drain.RecAccepted{Key: k, Reason: "known"},

@@ -187,7 +187,7 @@ func (c *Console) Ask(ctx context.Context, host fleet.HostID, ask drain.Body) er
 		return shown(err)
 	}
 	switch ask.(type) {
-	case drain.AskExtend, drain.AskEscalate, drain.AskRetry, drain.AskClass:
+	case drain.AskExtend, drain.AskEscalate, drain.AskRetry, drain.AskClass, drain.AskTargetGone:
 		c.drive(host) // where another driver has it, and lives, this ends at once
 	}
 	return nil
