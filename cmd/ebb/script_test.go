@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -56,7 +57,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fleet": startFleet, "status": status, "background": background, "until": until, "swap": swap,
+			"fleet": startFleet, "status": status, "background": background, "until": until, "swap": swap, "agent": buildAgent,
 		},
 	})
 }
@@ -80,6 +81,31 @@ func startFleet(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(waitFor(said, "the fleet is up"))
 	ts.Setenv("EBB_CONFIG", filepath.Join(dir, "fleet.toml"))
 	ts.Setenv("FLEET", dir)
+}
+
+// buildAgent builds an ebbd of another version, for hosts whose clocks are behind
+// by a time: "agent FILE VERSION BEHIND".
+func buildAgent(ts *testscript.TestScript, _ bool, args []string) {
+	behind, err := time.ParseDuration(args[2])
+	ts.Check(err)
+	source, err := filepath.Abs("../../probes/agent/clock.go")
+	ts.Check(err)
+	text, err := os.ReadFile(source)
+	ts.Check(err)
+	const now = "return time.Now() }"
+	if strings.Count(string(text), now) != 1 {
+		ts.Fatalf("%s: no %q", source, now)
+	}
+	clock := ts.MkAbs("clock.go")
+	ts.Check(os.WriteFile(clock, []byte(strings.Replace(string(text), now, fmt.Sprintf("return time.Now().Add(-%d) }", behind), 1)), 0o600))
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {source: clock}})
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs("overlay.json"), overlay, 0o600))
+	cmd := exec.Command("go", "build", "-overlay", ts.MkAbs("overlay.json"), "-ldflags", "-X main.linked="+args[1], "-o", ts.MkAbs(args[0]), "ebb/cmd/ebbd")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		ts.Fatalf("build %s: %v: %s", args[0], err, out)
+	}
 }
 
 // swap exchanges the addresses of two hosts of the fleet: "swap HOST HOST".
