@@ -55,6 +55,9 @@ func (a *app) verify(ctx context.Context, s *station.Station, id fleet.HostID, o
 		return err
 	}
 	if len(ver.Issues) > 0 {
+		if ver.Next != "" {
+			a.note("hint: %s", widget.Clean(ver.Next))
+		}
 		return &exitStatus{code: exitRefused}
 	}
 	return nil

@@ -293,3 +293,9 @@ func (p *agentPort) Poweroff(_ context.Context, id, who, m string) error {
 	})
 	return err
 }
+
+// Rebound changes nothing there.
+func (p *agentPort) Rebound(context.Context, fleet.HostID, string, string, string, string) error {
+	_, err := reach(p.c, p.id, "rebind", func(*host) (int, error) { return 0, nil })
+	return err
+}

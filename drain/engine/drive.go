@@ -119,12 +119,8 @@ func (d *Driver) take(ctx context.Context) error {
 	if !seen && d.s.Machine == "" {
 		return fmt.Errorf("drive %s: the host can't be read: %s", d.host, v.Source.Facts.Error)
 	}
-	if want := cmp.Or(d.s.Machine, d.s.Bound); seen && want != "" && facts.Machine != want {
-		r := otherMachine("drive", d.host, facts.Machine, want)
-		if d.s.Bound == facts.Machine {
-			r.Next = "the drain is that of the machine before: ebb undrain " + d.host.Name() + ", then drain it anew"
-		}
-		return r
+	if seen && another(d.s, facts.Machine) {
+		return elsewhere("drive", d.host, facts.Machine, d.s)
 	}
 	var known uint64
 	if h := facts.Holds.Drain; h != nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -41,6 +42,23 @@ func otherMachine(verb string, host fleet.HostID, have, want string) *Refused {
 		Next:   "if it was reimaged or replaced on purpose: ebb agent rebind " + host.Name() + " --confirm " + host.Name()}
 }
 
+// another reports whether a machine is not the one that a host's drain goes on, or
+// that the host is bound to where it has none.
+func another(s drain.State, machine string) bool {
+	want := cmp.Or(s.Machine, s.Bound)
+	return want != "" && machine != want
+}
+
+// elsewhere is otherMachine for what goes by a drain, which stays that of its
+// machine where the host was bound anew since.
+func elsewhere(verb string, host fleet.HostID, machine string, s drain.State) *Refused {
+	r := otherMachine(verb, host, machine, cmp.Or(s.Machine, s.Bound))
+	if s.Bound == machine {
+		r.Next = "the drain is that of the machine before: ebb undrain " + host.Name() + ", then drain it anew"
+	}
+	return r
+}
+
 // Rebind binds a host to the machine that answers at its address now, and returns
 // both. typed is the host's name as the person typed it. It takes the operate
 // role on the host, and in a shared journal an operator's key.
@@ -66,6 +84,9 @@ func (e *Engine) Rebind(ctx context.Context, host fleet.HostID, typed, reason st
 	ask := drain.AskRebind{Machine: facts.Machine, Was: s.Bound, Reason: reason}
 	if err := e.append(ctx, host, "", 0, &s.Num, nil, ask); err != nil {
 		return s.Bound, facts.Machine, fmt.Errorf("rebind %s: %w", host, err)
+	}
+	if err := agent.Rebound(ctx, host, s.Bound, facts.Machine, e.cfg.Actor.Name, reason); err != nil {
+		return s.Bound, facts.Machine, fmt.Errorf("rebind %s: the journal has it, the host's audit log does not: %w", host, err)
 	}
 	return s.Bound, facts.Machine, nil
 }

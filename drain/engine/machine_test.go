@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,9 @@ func TestOtherMachineIsRefused(t *testing.T) {
 				was, now, err := e.Rebind(t.Context(), source, "h1", "reimaged")
 				if err != nil || was != "m-h1" || now != "m-new" {
 					t.Fatalf("rebind: %v, %s, %s", err, was, now)
+				}
+				if want := []string{"prod/h1 m-h1 m-new ann reimaged"}; !slices.Equal(b.rebound, want) {
+					t.Errorf("the host was told %q", b.rebound)
 				}
 				if err = do(t.Context(), e, w); err != nil && strings.Contains(err.Error(), "another machine") {
 					t.Errorf("after the rebind: %v", err)

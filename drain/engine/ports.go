@@ -57,6 +57,9 @@ type Agent interface {
 	Accept(ctx context.Context, k fleet.Key, reason, who, typed, machine string) error
 	Seal(ctx context.Context, s SealAsk) ([]fleet.Issue, error)
 	Poweroff(ctx context.Context, drainID, who, machine string) error
+	// Rebound has the host write down that its name is bound to its machine, and to
+	// which it was before.
+	Rebound(ctx context.Context, host fleet.HostID, was, machine, who, why string) error
 	HostKey() ssh.PublicKey // that the SSH handshake showed
 }
 

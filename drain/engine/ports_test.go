@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -344,6 +345,15 @@ func (b *box) Poweroff(ctx context.Context, _, _, _ string) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.off = true
+		return nil
+	})
+}
+
+func (b *box) Rebound(ctx context.Context, host fleet.HostID, was, machine, who, why string) error {
+	return b.w.call(ctx, string(b.id), "rebound", func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.rebound = append(b.rebound, strings.Join([]string{string(host), was, machine, who, why}, " "))
 		return nil
 	})
 }

@@ -47,7 +47,7 @@ func (e *Engine) terminations(ctx context.Context, host fleet.HostID) (t termina
 func (t terminations) inTheWay() string {
 	switch {
 	case t.open.Act != "":
-		return fmt.Sprintf("an earlier terminate (%s, digest %.12s) has no outcome: find out what became of %q, then settle it with --outcome", t.open.Type, t.open.Digest, t.open.Instance)
+		return fmt.Sprintf("an earlier terminate (%s, digest %.12s) has no outcome: find out what became of %q, then settle it", t.open.Type, t.open.Digest, t.open.Instance)
 	case !t.done.IsZero():
 		return "it was terminated at " + t.done.UTC().Format(time.RFC3339)
 	}

@@ -30,13 +30,17 @@ func (e *Engine) Terminate(ctx context.Context, host fleet.HostID, signed Signed
 	}
 	if len(issues) > 0 {
 		e.record(ctx, host, drain.RecRefused{Verb: "terminate", Issues: issues})
-		return &Refused{Verb: "terminate", Host: host, Issues: issues}
+		r := &Refused{Verb: "terminate", Host: host, Issues: issues}
+		if past, err := e.terminations(ctx, host); err == nil && past.open.Act != "" {
+			r.Next = settleIt(host)
+		}
+		return r
 	}
 	err = e.runTerminator(ctx, host, t, plan, gone)
 	if errors.Is(err, errCutShort) {
 		// The journal must not say what nobody knows: the intent stays open until a
 		// person settles it.
-		return fmt.Errorf("terminate %s: %w", host, err)
+		return &CutShort{host}
 	}
 	out := drain.RecTerminateOutcome{Act: act, Done: err == nil}
 	if err != nil {

@@ -211,6 +211,12 @@ func TestCutShortIsSettledByAPerson(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "cut short") || w.count("rec.terminate_outcome") != 0 {
 				t.Fatalf("got %v", err)
 			}
+			for _, err := range []error{err, e.Terminate(t.Context(), source, p, release("x"), nil)} {
+				var hinted interface{ Hint() string }
+				if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "ebb terminate h1 --outcome done --confirm h1") {
+					t.Errorf("no word of what to type: %v", err)
+				}
+			}
 			refusedWith(t, e.Terminate(t.Context(), source, p, release("x"), nil), "has no outcome")
 			if err := e.Settle(t.Context(), source, done, "looked"); err != nil {
 				t.Fatal(err)

@@ -62,7 +62,20 @@ func (t Terminator) resolve(h fleet.Host) ([]string, error) {
 }
 
 // errCutShort says that nobody knows what became of a terminator.
-var errCutShort = errors.New("cut short: find out what became of it, then settle it with --outcome")
+var errCutShort = errors.New("cut short: find out what became of it, then settle it")
+
+// CutShort is a terminate of which nobody knows what became.
+type CutShort struct{ Host fleet.HostID }
+
+func (e *CutShort) Error() string { return fmt.Sprintf("terminate %s: %v", e.Host, errCutShort) }
+
+// Hint says how it is settled.
+func (e *CutShort) Hint() string { return settleIt(e.Host) }
+
+// settleIt is what to type once a person has found out what became of a terminate.
+func settleIt(host fleet.HostID) string {
+	return "once you know: ebb terminate " + host.Name() + " --outcome done --confirm " + host.Name() + ", or --outcome failed"
+}
 
 func (e *Engine) runTerminator(ctx context.Context, host fleet.HostID, t Terminator, p prepared, gone Gone) error {
 	switch t.Type {

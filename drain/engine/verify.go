@@ -25,6 +25,7 @@ type Verification struct {
 	Probes []fleet.ProbeStatus `json:"probes,omitempty"`
 	Proof  *SignedProof        `json:"proof,omitempty"`
 	Doc    *proof.Document     `json:"document,omitempty"`
+	Next   string              `json:"next,omitempty"` // what to type, where something helps
 }
 
 // Check reads host and claims anew and lists what keeps the gate shut. It
@@ -40,6 +41,9 @@ func (e *Engine) Check(ctx context.Context, host fleet.HostID) (Verification, dr
 	}
 	ver := Verification{Host: host, At: time.Now(), Issues: v.Issues, Probes: v.Source.Facts.Value.Probes()}
 	ver.Issues = append(ver.Issues, drainIssues(s, v.Source.Facts.Value.Holds.Drain)...)
+	if f, read := v.Source.Facts.Get(); read && another(s, f.Machine) {
+		ver.Next = elsewhere("verify", host, f.Machine, s).Next
+	}
 	return ver, v, s, nil
 }
 

@@ -188,6 +188,7 @@ type box struct {
 	ran      map[string]int
 	ranIn    []uint64 // epochs of the acts, in order
 	lifted   []string
+	rebound  []string
 	accepted []fleet.Accepted
 	sealed   string
 	off      bool

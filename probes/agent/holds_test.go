@@ -125,6 +125,8 @@ func TestWhatIsMeantForAnotherMachineIsRefused(t *testing.T) {
 	code(t, err, wire.CodeOtherMachine)
 	_, err = c.Act(t.Context(), wire.ActRequest{ID: "1", Kind: wire.ActMoved, Drain: "d", Key: fleet.Key{Kind: "vm", ID: "1"}})
 	code(t, err, wire.CodeOtherMachine)
+	_, err = c.Rebind(t.Context(), wire.RebindRequest{Who: "ann", Host: "prod/h1", Machine: "other"})
+	code(t, err, wire.CodeOtherMachine)
 	if r.agent.Facts().Holds.Any() {
 		t.Fatal("something was set")
 	}

@@ -87,6 +87,7 @@ func (a *Agent) routes() []route {
 		})},
 		{"DELETE " + wire.PathSeal, terminate, body(a.unseal)},
 		{"POST " + wire.PathPoweroff, terminate, body(a.poweroff)},
+		{"POST " + wire.PathRebind, operate, body(a.rebind)},
 		{"GET " + wire.PathSigner, observe, func(http.ResponseWriter, call) (any, error) { return a.signerReply() }},
 		{"GET " + wire.PathMetrics, observe, func(w http.ResponseWriter, r call) (any, error) {
 			a.metrics.handler.ServeHTTP(w, r.Request)

@@ -104,6 +104,11 @@ func (c *Client) Poweroff(ctx context.Context, r wire.PoweroffRequest) (wire.Sea
 	return call[wire.SealReply](ctx, c, http.MethodPost, wire.PathPoweroff, r)
 }
 
+// Rebind tells the host that its name is bound to its machine.
+func (c *Client) Rebind(ctx context.Context, r wire.RebindRequest) (wire.RebindReply, error) {
+	return call[wire.RebindReply](ctx, c, http.MethodPost, wire.PathRebind, r)
+}
+
 // Signer lists the SSH host keys that the agent can sign with.
 func (c *Client) Signer(ctx context.Context) (wire.SignerReply, error) {
 	return get[wire.SignerReply](ctx, c, wire.PathSigner)

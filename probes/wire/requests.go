@@ -23,6 +23,7 @@ const (
 	PathAccept    = "/v1/accept"    // POST AcceptRequest, terminate → fleet.Accepted
 	PathSeal      = "/v1/seal"      // POST SealRequest, DELETE LiftRequest; terminate → SealReply
 	PathPoweroff  = "/v1/poweroff"  // POST PoweroffRequest, terminate; only on a sealed host
+	PathRebind    = "/v1/rebind"    // POST RebindRequest, operate → RebindReply
 	PathSigner    = "/v1/signer"    // GET, observe → SignerReply: the SSH host keys the agent can sign with
 	PathMetrics   = "/metrics"      // GET, observe: Prometheus text
 )
@@ -328,6 +329,21 @@ type SealReply struct {
 type PoweroffRequest struct {
 	Who     string `json:"who"`
 	Drain   string `json:"drain"`
+	Machine string `json:"machine"`
+}
+
+// RebindRequest tells a host that a person has bound its name to this machine. It
+// changes nothing there but the audit log.
+type RebindRequest struct {
+	Who     string `json:"who"`
+	Why     string `json:"why,omitempty"`
+	Host    string `json:"host"`
+	Was     string `json:"was,omitempty"` // the machine before
+	Machine string `json:"machine"`
+}
+
+// RebindReply names the machine.
+type RebindReply struct {
 	Machine string `json:"machine"`
 }
 

@@ -105,6 +105,11 @@ func (a *agent) Poweroff(ctx context.Context, drainID, who, machine string) erro
 	return decided(err)
 }
 
+func (a *agent) Rebound(ctx context.Context, host fleet.HostID, was, machine, who, why string) error {
+	_, err := a.client.Rebind(ctx, wire.RebindRequest{Who: who, Why: why, Host: string(host), Was: was, Machine: machine})
+	return decided(err)
+}
+
 // issuesOf returns what an agent names against a proof or a seal, if the error
 // is such an answer.
 func issuesOf(err error) []fleet.Issue {
