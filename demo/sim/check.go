@@ -186,14 +186,25 @@ func (x *watch) nothing(c Check, what string, late func(*proc) bool) {
 	}
 }
 
+// late says what the driver that wrote an event need not have seen: what came in
+// the instant of its last reading, or since, which the next one shows, and what
+// may be gone in a moment.
+func (x *watch) late(ev drain.Event) func(*proc) bool {
+	var read time.Time
+	for _, c := range x.w.consoles {
+		if strings.HasPrefix(ev.By.Console, c.name+"/") {
+			read = c.looked[x.id]
+		}
+	}
+	return func(p *proc) bool {
+		return !read.IsZero() && !p.born.Before(read) || p.stray && time.Since(p.born) < x.w.policy.Transient
+	}
+}
+
 func (x *watch) checkEmpty(ev drain.Event) {
 	for _, c := range x.w.consoles {
 		if at, last := c.looked[x.id], x.host().lastAct; strings.HasPrefix(ev.By.Console, c.name+"/") {
-			// What came in the instant of the reading, or since, is for the next one, and so
-			// is what may be gone in a moment.
-			x.nothing(EmptyKnown, "empty", func(p *proc) bool {
-				return !p.born.Before(at) || p.stray && time.Since(p.born) < x.w.policy.Transient
-			})
+			x.nothing(EmptyKnown, "empty", x.late(ev))
 			x.w.must(EmptyKnown, at.After(last), "empty by a reading of %v; the last act was at %v", at, last)
 		}
 	}
@@ -223,7 +234,7 @@ func (w *World) checkTerminated(h *host, how string) {
 }
 
 // checkDeadline reports a workload that is on the host and not named.
-func (x *watch) checkDeadline(s drain.State, b drain.DriveDeadline) {
+func (x *watch) checkDeadline(ev drain.Event, s drain.State, b drain.DriveDeadline) {
 	w, h := x.w, x.host()
 	names := map[fleet.Key]bool{}
 	for _, l := range b.Left {
@@ -237,9 +248,9 @@ func (x *watch) checkDeadline(s drain.State, b drain.DriveDeadline) {
 	if b.Age != "" || s.Boot != h.boot || h.probe == "processes" || h.probe == "workloads" {
 		return
 	}
+	late := x.late(ev)
 	for _, k := range h.keys() {
-		p := h.procs[k]
-		w.must(NamesAndLosses, names[k] || x.excused(k) || p.stray && time.Since(p.born) < w.policy.Transient, "%s is on the host at the deadline and not named", k)
+		w.must(NamesAndLosses, names[k] || x.excused(k) || late(h.procs[k]), "%s is on the host at the deadline and not named", k)
 	}
 }
 

@@ -92,7 +92,7 @@ func (x *watch) note(ev drain.Event, body drain.Body, before drain.State, err er
 			x.checkEmpty(ev)
 		}
 	case drain.DriveDeadline:
-		x.checkDeadline(before, b)
+		x.checkDeadline(ev, before, b)
 	case drain.DriveEnded:
 		for _, e := range b.Ends {
 			w.count("end " + string(e.End))
