@@ -181,7 +181,12 @@ func applyBody(s State, e Event, body Body) (State, error) {
 		if !s.Phase.Ended() {
 			s.Phase, s.Since = Stopped, e.At
 		}
+	case RecTerminateIntent:
+		s.Terminating = Termination{Act: b.Act, At: e.At, By: e.By.Name}
 	case RecTerminateOutcome:
+		if b.Act == s.Terminating.Act {
+			s.Terminating = Termination{}
+		}
 		if b.Done {
 			s.Terminated, s.TerminatedBy = e.At, e.By.Name
 			s.Bound = "" // that machine is gone: another may take its name

@@ -160,7 +160,7 @@ func (it *Item) asked(e Event, body Body) {
 			it.Budget.Move = min(it.Budget.Move+a.By, 12*maxMoreTime)
 			it.Overdue = false
 		}
-		if !it.TermAt.IsZero() && it.Term2At.IsZero() {
+		if it.graceRuns() {
 			it.Extra = min(it.Extra+a.By, 12*maxMoreTime)
 		}
 	case AskHold:

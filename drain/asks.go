@@ -91,9 +91,11 @@ type RecBound struct {
 
 // Records are what a verb did outside a drive: they need no lease.
 type (
-	// RecCordon is the intent to cordon, before anything was told.
+	// RecCordon is the intent to cordon, before anything was told; with Reword a
+	// cordon that is there has another reason from now on.
 	RecCordon struct {
 		Reason string `json:"reason"`
+		Reword bool   `json:"reword,omitempty"`
 	}
 	// RecCordoned says how far a cordon took.
 	RecCordoned struct {

@@ -44,11 +44,21 @@ type PlanItem struct {
 	Says     string       `json:"says,omitempty"`  // what its lever says about the way
 }
 
+// ExpiresInTime reports whether an item that may be killed is expected to end by
+// itself before the deadline: it is named all the same, for the case that it
+// outlives its own time.
+func (it PlanItem) ExpiresInTime() bool {
+	return it.MayDie && it.Class == fleet.Ephemeral && it.Reason.IsZero() && !it.Expires.IsZero() && it.GoneBy.Equal(it.Expires)
+}
+
+// LateBy reports whether the plan gives an item until after the outer deadline.
+func (p Plan) LateBy(it PlanItem) bool { return it.GoneBy.After(p.Deadline) }
+
 // Late lists what would be gone only after the outer deadline, by its budget.
 func (p Plan) Late() []fleet.Key {
 	var keys []fleet.Key
 	for _, it := range p.Items {
-		if it.GoneBy.After(p.Deadline) {
+		if p.LateBy(it) {
 			keys = append(keys, it.Key)
 		}
 	}
@@ -60,6 +70,18 @@ func (p Plan) MayDie() []fleet.Key {
 	var keys []fleet.Key
 	for _, it := range p.Items {
 		if it.MayDie {
+			keys = append(keys, it.Key)
+		}
+	}
+	return keys
+}
+
+// Outlive lists those of MayDie that are expected to expire before the deadline:
+// they may be killed only if they outlive that.
+func (p Plan) Outlive() []fleet.Key {
+	var keys []fleet.Key
+	for _, it := range p.Items {
+		if it.ExpiresInTime() {
 			keys = append(keys, it.Key)
 		}
 	}

@@ -106,10 +106,19 @@ type State struct {
 	LastAt time.Time `json:"last_at,omitzero"` // time of the last event of this drain
 	Undone bool      `json:"undone,omitempty"` // its hold has been lifted
 
+	Terminating Termination `json:"terminating,omitzero"` // as far as is known: its intent has no outcome
+
 	Terminated   time.Time `json:"terminated,omitzero"` // the host is gone, with this drain's proof
 	TerminatedBy string    `json:"terminated_by,omitempty"`
 
 	own bool // the map of items is nobody else's and may be changed in place; never set in a state that is handed out
+}
+
+// Termination is a terminate that has begun: act, when and who.
+type Termination struct {
+	Act string    `json:"act"`
+	At  time.Time `json:"at"`
+	By  string    `json:"by,omitempty"`
 }
 
 // Item is one workload in a drain.

@@ -106,12 +106,27 @@ func (d *decider) expire(it Item) {
 	case ends:
 		d.becauseAt(it, WaitExpires, "at", it.Expires)
 		d.wake(it.Expires)
+	case d.expiring(it):
+		d.becauseAt(it, WaitExpires, "at", it.Expires)
+		d.wake(it.Expires.Add(d.p.Transient))
 	case d.now.Before(start):
 		d.wake(start)
 		d.because(it, fleet.Because(WaitOutlives, "expires", stamp(it.Expires), "escalates", stamp(start)))
 	default:
 		d.escalate(it, "plan", false)
 	}
+}
+
+// expiring reports whether an item's own time has only just run out: it needs a
+// moment to be gone, and nobody is told of an escalation that it will not see, nor
+// that there is no time for one. It waits only where the escalation would still fit
+// after that moment, or does not fit now either.
+func (d *decider) expiring(it Item) bool {
+	if it.Expires.IsZero() || it.Expires.After(d.now) || it.Expires.After(d.s.Deadline) {
+		return false
+	}
+	moment, last := it.Expires.Add(d.p.Transient), d.p.lastStart(d.s.Deadline, d.grace(it)).Add(d.p.Margin)
+	return d.now.Before(moment) && (!moment.After(last) || d.now.After(last))
 }
 
 // delayed reports whether a step that failed must wait before it is tried again.

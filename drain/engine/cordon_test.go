@@ -176,6 +176,13 @@ func TestUncordon(t *testing.T) {
 				if n := w.count("rec.uncordon"); (n == 1) != (c.fails == "") {
 					t.Errorf("%d records", n)
 				}
+				if !c.lifted {
+					return
+				}
+				again, err := w.engine(ann).Uncordon(t.Context(), source, "done", c.theirs)
+				if n := w.count("rec.uncordon"); err != nil || !again.Nothing || n != 1 {
+					t.Errorf("again: %v, %+v, %d records", err, again, n)
+				}
 			})
 		})
 	}

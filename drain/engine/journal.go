@@ -64,6 +64,15 @@ func (e *Engine) Ask(ctx context.Context, host fleet.HostID, drainID string, ask
 	return e.append(ctx, host, drainID, 0, nil, nil, ask)
 }
 
+// AskOf is Ask for an operator who looks at a drain: what would change nothing, or
+// comes too late, is refused with the reason.
+func (e *Engine) AskOf(ctx context.Context, s drain.State, ask drain.Body) error {
+	if issues := drain.Against(s, ask); len(issues) > 0 {
+		return &Refused{Verb: "ask", Host: s.Host, Issues: issues}
+	}
+	return e.Ask(ctx, s.Host, s.Drain, ask)
+}
+
 // record appends a record of a verb and returns why it could not, if so: a
 // cordon works without the journal.
 func (e *Engine) record(ctx context.Context, host fleet.HostID, b drain.Body) string {

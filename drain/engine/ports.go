@@ -63,6 +63,12 @@ type Agent interface {
 	HostKey() ssh.PublicKey // that the SSH handshake showed
 }
 
+// Rewording is what an agent is that can change the reason of a cordon that is
+// there. Only whoever set it may.
+type Rewording interface {
+	Reword(ctx context.Context, who, why, machine string) (HoldAnswer, error)
+}
+
 // Agents opens channels.
 type Agents interface {
 	Agent(ctx context.Context, host fleet.HostID, role Role) (Agent, error)

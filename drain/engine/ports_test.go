@@ -222,6 +222,19 @@ func (b *box) reply() engine.HoldAnswer {
 	return engine.HoldAnswer{Holds: b.holds, Machine: b.machine, Boot: b.boot, At: b.clock()}
 }
 
+func (b *box) Reword(ctx context.Context, who, why, _ string) (engine.HoldAnswer, error) {
+	return through(ctx, b.w, string(b.id), "reword", func() (engine.HoldAnswer, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if c := b.holds.Cordon; c != nil && c.Who == who {
+			h := *c
+			h.Why = why
+			b.holds.Cordon = &h
+		}
+		return b.reply(), nil
+	})
+}
+
 func (b *box) SetHold(ctx context.Context, h fleet.Hold, machine string) (engine.HoldAnswer, error) {
 	return through(ctx, b.w, string(b.id), "hold "+string(h.Kind), func() (engine.HoldAnswer, error) {
 		b.mu.Lock()

@@ -72,11 +72,17 @@ func (a *Agent) cordon(c Caller, req wire.CordonRequest) (wire.HoldReply, error)
 	if err := a.ready(); err != nil {
 		return wire.HoldReply{}, notRecorded(err)
 	}
-	changed := a.rec.Holds.Cordon == nil || a.rec.Unheld
+	was := a.rec.Holds.Cordon
+	reworded := req.Reword && was != nil && was.Who == clip(req.Who, maxText) && was.Why != clip(req.Why, maxText)
+	changed := was == nil || a.rec.Unheld || reworded
 	if changed {
 		next := a.rec
 		next.Unheld = false
-		if next.Holds.Cordon == nil {
+		switch {
+		case reworded:
+			next.Holds.Cordon = cloneHold(was)
+			next.Holds.Cordon.Why = clip(req.Why, maxText)
+		case was == nil:
 			next.Holds.Cordon = &fleet.Hold{
 				Kind: fleet.CordonHold, Who: clip(req.Who, maxText), Why: clip(req.Why, maxText), Since: a.cfg.Clock.Now(),
 			}

@@ -263,3 +263,26 @@ func TestAuditNamesTheCallerAndRefusesWithoutALog(t *testing.T) {
 		t.Fatal("the reply does not say that the audit log can't be written")
 	}
 }
+
+// Whoever cordoned it may say why later; anybody else's words change nothing.
+func TestRewordingACordon(t *testing.T) {
+	r := newRig(t)
+	c := r.dial(wire.Cordon)
+	say := func(who, why string, reword bool) wire.HoldReply {
+		t.Helper()
+		reply, err := c.Cordon(t.Context(), wire.CordonRequest{Who: who, Why: why, Reword: reword})
+		ok(t, err)
+		return reply
+	}
+	first := say("ann", "on a hunch", false)
+	r.clock.advance(time.Hour)
+	say("ann", "again", false)
+	say("bob", "other", true)
+	if got := say("ann", "on a hunch", true); got.Changed || !got.Holds.Equal(first.Holds) {
+		t.Fatalf("the words of %+v have changed: %+v", first.Holds.Cordon, got.Holds.Cordon)
+	}
+	got := say("ann", "its fan is loud", true)
+	if h := got.Holds.Cordon; !got.Changed || h.Why != "its fan is loud" || h.Who != "ann" || !h.Since.Equal(first.Holds.Cordon.Since) {
+		t.Fatalf("%+v", got)
+	}
+}

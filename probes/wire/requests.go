@@ -122,11 +122,12 @@ type State struct {
 }
 
 // CordonRequest sets the cordon; repeating it keeps who, why and since of the
-// first one.
+// first one. With Reword whoever set it gives another reason for it.
 type CordonRequest struct {
 	Who     string `json:"who"`
 	Why     string `json:"why"`
 	Machine string `json:"machine,omitempty"` // refuse if this is another machine
+	Reword  bool   `json:"reword,omitempty"`
 }
 
 // DrainRequest sets or renews the drain hold. Another drain of the same host is

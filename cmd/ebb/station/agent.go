@@ -38,6 +38,11 @@ func (a *agent) SetHold(ctx context.Context, h fleet.Hold, machine string) (engi
 		Epoch: h.Epoch, Deadline: h.Deadline, Evacuate: h.Evacuate, For: h.For, Machine: machine}))
 }
 
+// Reword implements engine.Rewording.
+func (a *agent) Reword(ctx context.Context, who, why, machine string) (engine.HoldAnswer, error) {
+	return held(a.client.Cordon(ctx, wire.CordonRequest{Who: who, Why: why, Machine: machine, Reword: true}))
+}
+
 // scopedIfScaled keeps shortened durations away from real hosts: only an agent
 // that is limited to a part of its machine may be drained at speed.
 func (a *agent) scopedIfScaled(ctx context.Context) error {
