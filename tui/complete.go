@@ -158,7 +158,7 @@ func (m *Model) nothingFits(c command, text string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "   " + m.env.Theme.Styles.Dim.Render(plain("nothing is called "+words.Name(last)+suggest(last, names), m.env.Theme.Glyphs))
+	return "   " + m.env.Theme.Styles.Dim.Render(plain("nothing is called "+words.Name(last)+words.Suggest(last, names), m.env.Theme.Glyphs))
 }
 
 // offer is one line of the list.

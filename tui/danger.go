@@ -255,7 +255,9 @@ func (m *Model) wantTerminate(w feed.Want) tea.Cmd {
 		"runs once: " + words.Text(g.Command),
 		"with proof " + words.Name(digest[:min(12, len(digest))]) + ", good until " + words.HMS(g.Proof.Expires),
 	}
-	if g.Proof.Scope != "" {
+	if m.frame.Config.Demo > 0 {
+		lines = append(lines, "a demo host: its agent ends, and no real machine is touched")
+	} else if g.Proof.Scope != "" {
 		lines = append(lines, "the proof is only about the scope "+words.Name(g.Proof.Scope))
 	}
 	lines = append(lines, "This can't be undone.")

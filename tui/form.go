@@ -24,11 +24,12 @@ func (m *Model) wantDrain(w feed.Want) tea.Cmd {
 	if s, ok := m.drainOf(w.Host); ok && s.Phase != drain.Stopped {
 		return m.takeUp(j, s)
 	}
-	if w.Plan != nil {
-		return m.askDrain(w.Host, w.Request, *w.Plan)
+	deadline := w.Request.Deadline
+	if deadline <= 0 {
+		deadline = defaultDeadline
 	}
 	f := &form{host: w.Host, fields: []field{
-		{name: "deadline", value: []rune(words.Duration(defaultDeadline)), fresh: true},
+		{name: "deadline", value: []rune(words.Duration(deadline)), fresh: true},
 		{name: "for", options: purposes()},
 		{name: "reason"},
 	}}
@@ -49,11 +50,10 @@ func (m *Model) takeUp(j job, s drain.State) tea.Cmd {
 		m.say(noteInfo, words.Name(s.Driver)+" drives the drain of "+widget.Name(j.host.Name()))
 		return nil
 	}
-	c := s.Count()
 	verbs := m.opt.Verbs
 	return m.ask(widget.Question{
 		Title: "take up the drain of " + widget.Name(j.host.Name()),
-		Lines: []string{fmt.Sprintf("drain %s of %s: %s, %d of %d left, deadline %s", words.Name(s.Drain), words.Name(s.By.Name), words.Phase(s.Phase), c.Left, c.Total, words.HM(s.Deadline)), "nobody drives it; this console would"},
+		Lines: []string{fmt.Sprintf("drain %s of %s: %s, %s, deadline %s", words.Name(s.Drain), words.Name(s.By.Name), words.Phase(s.Phase), words.StillLeft(s), words.HM(s.Deadline)), "nobody drives it; this console would"},
 		Act:   "take it up", Undoable: true,
 	}, func(m *Model) tea.Cmd {
 		return m.start(j, func(ctx context.Context) (string, error) {
@@ -70,7 +70,12 @@ func (m *Model) askDrain(h fleet.HostID, r feed.Request, p drain.Plan) tea.Cmd {
 		lines = append(lines, "BLOCKS: "+words.Text(b))
 	}
 	for _, it := range p.Items {
-		if it.MayDie {
+		if p.LateBy(it) {
+			lines = append(lines, "TOO LATE: "+words.Key(it.Key)+of(it.Owner)+" has until "+words.HM(it.GoneBy)+", after the deadline")
+		}
+	}
+	for _, it := range p.Items {
+		if it.MayDie && !it.ExpiresInTime() {
 			text := "MAY DIE: " + words.Key(it.Key) + of(it.Owner)
 			if it.Class != fleet.Stuck {
 				text += ", if this does not end it in time"
@@ -79,7 +84,7 @@ func (m *Model) askDrain(h fleet.HostID, r feed.Request, p drain.Plan) tea.Cmd {
 		}
 	}
 	for _, it := range p.Items {
-		if !it.MayDie {
+		if !it.MayDie || it.ExpiresInTime() {
 			lines = append(lines, planLine(it))
 		}
 	}
@@ -122,7 +127,10 @@ func planLine(it drain.PlanItem) string {
 	if it.Target != "" {
 		text += " to " + words.Host(it.Target)
 	}
-	if !it.GoneBy.IsZero() {
+	switch {
+	case it.ExpiresInTime():
+		text += ", expires in time at " + words.HM(it.GoneBy) + "; killed only if it outlives that"
+	case !it.GoneBy.IsZero():
 		text += ", gone by " + words.HM(it.GoneBy)
 	}
 	return text
@@ -205,9 +213,9 @@ func (d *field) edit(k tea.KeyPressMsg) {
 }
 
 func (f *form) submit(m *Model) tea.Cmd {
-	d, err := time.ParseDuration(strings.TrimSpace(string(f.fields[0].value)))
-	if err != nil || d <= 0 {
-		f.at, f.problem = 0, "the deadline is a duration: 45m, 1h30m"
+	d, err := words.ReadDuration(string(f.fields[0].value))
+	if err != nil {
+		f.at, f.problem = 0, "the deadline: "+err.Error()
 		return nil
 	}
 	purpose := fleet.Purpose(f.fields[1].options[f.fields[1].chosen])

@@ -81,6 +81,10 @@ func (v *verbs) Cordon(ctx context.Context, h fleet.HostID, reason string) (stri
 	return "plane and host are told", v.note(ctx, "cordon %s %s", h, reason)
 }
 
+func (v *verbs) Reword(ctx context.Context, h fleet.HostID, reason string) (string, error) {
+	return "its reason is another one now", v.note(ctx, "reword %s %s", h, reason)
+}
+
 func (v *verbs) Uncordon(ctx context.Context, h fleet.HostID, theirs bool) (string, error) {
 	return "lifted", v.note(ctx, "uncordon %s theirs=%v", h, theirs)
 }

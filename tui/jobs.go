@@ -22,7 +22,7 @@ import (
 // became of it would not be known.
 const (
 	verbLimit      = 90 * time.Second
-	terminateLimit = 15 * time.Minute
+	terminateLimit = words.TerminateLimit
 )
 
 // job is what can't be started twice at once.
@@ -208,6 +208,9 @@ func (m *Model) done(d doneMsg) tea.Cmd {
 }
 
 func (m *Model) failed(j job, err error) tea.Cmd {
+	if m.line != nil && m.line.behind == j {
+		m.line = nil
+	}
 	var r feed.Refusal
 	if errors.As(err, &r) && len(r.Reasons()) > 0 {
 		return m.refuse(j, r.Reasons()...)
@@ -233,7 +236,7 @@ func (m *Model) refuse(j job, issues ...fleet.Issue) tea.Cmd {
 // because is one reason that no check names.
 func because(text string) fleet.Issue { return fleet.Issue{Detail: text} }
 
-// ask appends an ask for each of some workloads, one after the other.
+// askFor appends an ask for each of some workloads, one after the other.
 func (m *Model) askFor(j job, bodies []drain.Body, said string) tea.Cmd {
 	verbs := m.opt.Verbs
 	return m.start(j, func(ctx context.Context) (string, error) {
@@ -244,11 +247,31 @@ func (m *Model) askFor(j job, bodies []drain.Body, said string) tea.Cmd {
 			}
 		}
 		if n := len(bodies) - len(errs); len(errs) > 0 && len(bodies) > 1 {
-			return "", fmt.Errorf("%d of %d were asked for: %w", n, len(bodies), errors.Join(errs...))
+			return "", someOf(n, len(bodies), errs)
 		}
 		return said, errors.Join(errs...)
 	})
 }
+
+// someOf is the answer to an act on several workloads that was not done to all of
+// them. Where each that failed was refused, it is a refusal with all the reasons.
+func someOf(done, all int, errs []error) error {
+	reasons := []fleet.Issue{because(fmt.Sprintf("%d of %d were asked for", done, all))}
+	for _, err := range errs {
+		var r feed.Refusal
+		if !errors.As(err, &r) {
+			return fmt.Errorf("%d of %d were asked for: %w", done, all, errors.Join(errs...))
+		}
+		reasons = append(reasons, r.Reasons()...)
+	}
+	return refusedSome(reasons)
+}
+
+// refusedSome is a refusal of a part of what was asked.
+type refusedSome []fleet.Issue
+
+func (r refusedSome) Error() string          { return r[0].Detail }
+func (r refusedSome) Reasons() []fleet.Issue { return r }
 
 // readGate has host and claims read anew, with Verify a proof made.
 func (m *Model) readGate(verb feed.Verb, h fleet.HostID) tea.Cmd {
@@ -373,7 +396,7 @@ func (m *Model) wantPlan(w feed.Want) tea.Cmd {
 		now = defaultDeadline
 	}
 	m.line = m.input("plan for a deadline in", words.Duration(now), func(m *Model, text string) tea.Cmd {
-		d, err := asDuration(text)
+		d, err := words.ReadDuration(text)
 		if err != nil {
 			m.say(noteBad, err.Error())
 			return nil

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -171,12 +172,16 @@ func (m *Model) openPlan(h fleet.HostID) tea.Cmd {
 }
 
 // open shows a screen, about a host where it is about one, and remembers where
-// esc leads back to.
+// esc leads back to. One that lies on the way back is gone back to.
 func (m *Model) open(s keys.Scope, h fleet.HostID) tea.Cmd {
 	here := place{m.cur, m.panes.all[m.cur].Host()}
-	if s == keys.Fleet {
+	before := slices.IndexFunc(m.trail, func(p place) bool { return p.screen == s && (p.host == h || !ofOneHost(s)) })
+	switch {
+	case s == keys.Fleet:
 		m.trail = nil
-	} else if here.screen != s {
+	case before >= 0:
+		m.trail = m.trail[:before]
+	case here.screen != s:
 		m.trail = append(m.trail, here)
 	}
 	if n := len(m.trail); n > 20 {
@@ -186,6 +191,9 @@ func (m *Model) open(s keys.Scope, h fleet.HostID) tea.Cmd {
 }
 
 func (m *Model) enter(p place) tea.Cmd {
+	if p.screen != m.cur {
+		m.leaveNote()
+	}
 	m.cur = p.screen
 	if p.host != "" && p.screen != keys.Log {
 		m.host = p.host
@@ -271,6 +279,10 @@ func (m *Model) quit() tea.Cmd {
 	for _, v := range m.frame.Snapshot.Hosts {
 		if m.frame.Driving[v.Host.ID] {
 			name := v.Host.ID.Name()
+			if m.frame.Config.Demo > 0 {
+				lines = append(lines, widget.Name(name)+": its drain ends with it")
+				continue
+			}
 			lines = append(lines, fmt.Sprintf("%s: the drain stays, held; ebb drain %s takes it up", widget.Name(name), widget.Name(name)))
 		}
 	}
@@ -281,7 +293,12 @@ func (m *Model) quit() tea.Cmd {
 	if len(lines) == 0 {
 		return stop(m)
 	}
-	return m.ask(widget.Question{Title: "quit, while this console drives drains", Lines: lines, Act: "quit, and release them", Undoable: true}, stop)
+	q := widget.Question{Title: "quit, while this console drives drains", Lines: lines, Act: "quit, and release them", Undoable: true}
+	if n := m.frame.Config.Demo; n > 0 {
+		q.Title, q.Act = "quit the demo", "quit, and end it all"
+		q.Lines = append([]string{fmt.Sprintf("its %d hosts, and what runs on them, end with this console,", n), "and nothing of them can be taken up afterwards"}, lines...)
+	}
+	return m.ask(q, stop)
 }
 
 func (m *Model) terminating() bool {

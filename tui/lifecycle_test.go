@@ -7,7 +7,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"ebb/drain"
 	"ebb/fleet"
 	"ebb/tui/feed"
 	"ebb/tui/keys"
@@ -95,7 +94,7 @@ func TestReadOnlyRefusesEveryVerbAndKey(t *testing.T) {
 		c := open(t, f, 120, 36, nil)
 		c.v.gate = openGate(gpu041)
 		c.send(feed.Want{Verb: verb, Host: gpu041, Hosts: []fleet.HostID{gpu041}, Key: wl("db", "pg-orders"), Keys: []fleet.Key{wl("db", "pg-orders")},
-			Resource: leak, Issue: leakIssue, Text: "15m", Plan: &drain.Plan{}})
+			Resource: leak, Issue: leakIssue, Text: "15m"})
 		c.shows("read-only: this console was opened to look, not to " + string(verb))
 		c.painted()
 		c.press("y", "enter")

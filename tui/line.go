@@ -16,6 +16,7 @@ type line struct {
 	follow  func(*Model, string)         // each change
 	gaveUp  func(*Model)
 	check   func(string) error
+	behind  job  // what was done already, and is only being explained: it closes if that fails
 	palette bool // it is a command: what it could be is listed above it
 }
 

@@ -44,6 +44,7 @@ type Model struct {
 	planNext []fleet.HostID          // hosts whose plan is still to be made
 	gateGen  int
 	note     note
+	taken    int // messages so far
 
 	ticking  bool // a tick is under way
 	soon     bool // within a second
@@ -58,12 +59,13 @@ type place struct {
 	host   fleet.HostID
 }
 
-// note is the last word on what was done. It goes with the next key or after a
-// while; an error stays until the next act.
+// note is the last word on what was done. It goes with the next key, with the
+// screen it was said on, or after a while; an error stays until the next act.
 type note struct {
-	text string
-	kind noteKind
-	at   time.Time // by this process's clock
+	text  string
+	kind  noteKind
+	at    time.Time // by this process's clock
+	taken int       // the number of the message with which it came
 }
 
 // noteFor is how long a word stays that is no error.
@@ -167,6 +169,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 func (m *Model) update(msg tea.Msg) tea.Cmd {
+	m.taken++
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
@@ -322,7 +325,19 @@ func (m *Model) wear(name string, dark bool) error {
 	return nil
 }
 
-func (m *Model) say(kind noteKind, text string) { m.note = note{text, kind, m.opt.Now()} }
+func (m *Model) say(kind noteKind, text string) { m.note = note{text, kind, m.opt.Now(), m.taken} }
+
+// errorFor is how long an error is kept on the way to another screen: one that
+// came in the moment before the key would not be read otherwise.
+const errorFor = 5 * time.Second
+
+// leaveNote drops a word on what was done on the screen that is left. What is said
+// of the new one stays.
+func (m *Model) leaveNote() {
+	if n := m.note; n.taken != m.taken && (n.kind != noteBad || m.opt.Now().Sub(n.at) >= errorFor) {
+		m.note = note{}
+	}
+}
 
 // view returns the host as the latest frame has it.
 func (m *Model) view(h fleet.HostID) fleet.HostView {

@@ -179,7 +179,7 @@ func TestHelpOfTheBoardSaysWhatKeysDo(t *testing.T) {
 	c := open(t, fixture(), 160, 44, nil)
 	c.toBoardRow("web-7")
 	c.press("?")
-	c.shows("hold: leave it alone until retry", "keep: it may stay; the gate names it", "ephemeral: let it expire", "unclassified:")
+	c.shows("hold: leave it alone from now on; r ends that", "keep: it may stay, the gate names it; r ends that", "ephemeral: let it expire", "unclassified:")
 	m := c.m.env.Keys
 	sentences := m.Help("board")[0].Bindings
 	for i, b := range m.Own("board") {

@@ -126,6 +126,10 @@ func (p *page) key(m *Model, k tea.KeyPressMsg, now time.Time) (bool, tea.Cmd) {
 		p.top -= max(1, p.room-1)
 	case "pgdown", "ctrl+f", "space":
 		p.top += max(1, p.room-1)
+	case "g", "home":
+		p.top = 0
+	case "G", "end":
+		p.top = p.total
 	case "esc", "ctrl+c":
 		p.guard.Close()
 		return true, nil
@@ -174,6 +178,7 @@ type help struct {
 	groups []widget.HelpGroup
 	top    int
 	below  int
+	room   int
 }
 
 func newHelp(m keys.Map, scope keys.Scope) *help {
@@ -206,14 +211,26 @@ func legend(leaves bool) widget.HelpGroup {
 func (h *help) open(*widget.Guard, time.Time) tea.Cmd { return nil }
 
 func (h *help) key(_ *Model, k tea.KeyPressMsg, _ time.Time) (bool, tea.Cmd) {
+	top := h.top
 	switch k.String() {
-	case "down", "j", "pgdown":
-		h.top += min(1, h.below)
-	case "up", "k", "pgup":
-		h.top = max(0, h.top-1)
+	case "down", "j":
+		h.top++
+	case "up", "k":
+		h.top--
+	case "pgdown", "ctrl+f", "space":
+		h.top += max(1, h.room-1)
+	case "pgup", "ctrl+b":
+		h.top -= max(1, h.room-1)
+	case "g", "home":
+		h.top = 0
+	case "G", "end":
+		h.top += h.below
 	case "esc", "q", "?", "enter", "ctrl+c":
 		return true, nil
 	}
+	last := top + h.below
+	h.top = max(0, min(h.top, last))
+	h.below = last - h.top // until it is drawn again
 	return false, nil
 }
 
@@ -225,11 +242,15 @@ func (h *help) view(width, height int, _ time.Time, th themes.Theme) []string {
 	for _, g := range h.groups {
 		lines += len(g.Bindings) + 2
 	}
-	text, below := widget.Help(h.groups, width, max(1, min(height-2, lines)), h.top, th)
+	h.room = max(1, min(height-2, lines))
+	text, below := widget.Help(h.groups, width, h.room, h.top, th)
 	h.below = below
 	foot := s.KeyHint.Render("esc") + s.Dim.Render(" close")
-	if below > 0 {
-		foot += s.Dim.Render(fmt.Sprintf("   %d more below", below))
+	switch {
+	case below > 0:
+		foot += "   " + s.KeyHint.Render("pgdn") + s.Dim.Render(fmt.Sprintf(" %d more below", below))
+	case h.top > 0:
+		foot += "   " + s.KeyHint.Render("pgup") + s.Dim.Render(fmt.Sprintf(" %d above", h.top))
 	}
 	return append(strings.Split(text, "\n"), widget.Fit("", width), widget.Fit(" "+foot, width))[:min(height, len(strings.Split(text, "\n"))+2)]
 }

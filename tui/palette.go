@@ -1,10 +1,6 @@
 package tui
 
 import (
-	"fmt"
-	"strings"
-	"time"
-
 	tea "charm.land/bubbletea/v2"
 
 	"ebb/drain"
@@ -12,7 +8,6 @@ import (
 	"ebb/themes"
 	"ebb/tui/feed"
 	"ebb/tui/keys"
-	"ebb/tui/widget"
 	"ebb/tui/words"
 )
 
@@ -278,13 +273,4 @@ func whyNotOfDrain(v feed.Verb, s drain.State, drains bool) string {
 		return "nothing of the drain is left"
 	}
 	return ""
-}
-
-// asDuration reads how much longer something may take.
-func asDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(strings.TrimSpace(text))
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("not a duration: %s (15m, 1h)", widget.Clean(words.Text(text)))
-	}
-	return d, nil
 }

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +21,7 @@ func (m *Model) parse(text string) (typed, error) {
 	name, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 	c, ok := commandNamed(name)
 	if !ok {
-		return typed{}, fmt.Errorf("no command is called %s%s", words.Name(name), suggest(name, commandNames()))
+		return typed{}, fmt.Errorf("no command is called %s%s", words.Name(name), words.Suggest(name, commandNames()))
 	}
 	t := typed{command: c, host: m.underCursor()}
 	args := strings.Fields(rest)
@@ -83,7 +82,7 @@ func (m *Model) readHosts(t *typed, args []string) ([]string, error) {
 	if len(args) == 0 || m.fitsWithoutHost(t, args[0]) {
 		return args, nil
 	}
-	hint := suggest(args[0], m.hostNames())
+	hint := words.Suggest(args[0], m.hostNames())
 	if hint == "" && t.host != "" && t.takes != aHost {
 		hint = fmt.Sprintf("; for %s, on which the cursor is, write :%s %s %s", words.Host(t.host), t.name, here, words.Text(args[0]))
 	}
@@ -111,8 +110,8 @@ func (m *Model) hostNamed(name string) (fleet.HostID, error) {
 // a thing on the host under the cursor.
 func (m *Model) fitsWithoutHost(t *typed, word string) bool {
 	if feed.Verb(t.name) == feed.Extend {
-		_, err := asDuration(word)
-		return err == nil
+		_, err := words.ReadDuration(word)
+		return err == nil || strings.Trim(word, "0123456789") == "" // a number without its unit is told so
 	}
 	if t.takes != anItem || t.host == "" {
 		return false
@@ -132,7 +131,7 @@ func (m *Model) readItem(t *typed, args []string) ([]string, error) {
 		for _, k := range m.items(*t) {
 			names = append(names, k.String(), k.ID)
 		}
-		return nil, fmt.Errorf("nothing on %s is called %s%s", words.Host(t.host), words.Name(args[0]), suggest(args[0], names))
+		return nil, fmt.Errorf("nothing on %s is called %s%s", words.Host(t.host), words.Name(args[0]), words.Suggest(args[0], names))
 	}
 	t.key = k
 	return args[1:], nil
@@ -192,18 +191,18 @@ func (m *Model) checkTyped(t typed, rest []string) error {
 	case t.host == "" && t.takes != nothing && (t.do != nil && needsHost(t)):
 		return fmt.Errorf("%s what? no host is chosen", t.name)
 	case t.takes == aHost && len(rest) > 0, v == feed.Plan && len(rest) > 0:
-		return fmt.Errorf("%s takes nothing behind the host: %s", t.name, words.Text(rest[0])+suggest(rest[0], m.hostNames()))
+		return fmt.Errorf("%s takes nothing behind the host: %s", t.name, words.Text(rest[0])+words.Suggest(rest[0], m.hostNames()))
 	case t.takes == anItem && t.key.IsZero() && len(rest) > 0:
 		return fmt.Errorf("nothing on %s is called %s", words.Host(t.host), words.Name(rest[0]))
 	case v == feed.Reclass && t.text != "" && !fleet.Class(t.text).Valid():
-		return fmt.Errorf("no class is called %s%s", words.Name(t.text), suggest(t.text, classNames()))
+		return fmt.Errorf("no class is called %s%s", words.Name(t.text), words.Suggest(t.text, classNames()))
 	case v == feed.Extend && t.text != "", v == feed.MoreTime && t.text != "":
-		_, err := asDuration(t.text)
+		_, err := words.ReadDuration(t.text)
 		return err
 	case v == feed.Cordon && len(rest) > 0 && rest[0] != "--":
 		for _, w := range rest { // a host that was mistyped behind others
-			if near := nearest(w, m.hostNames()); len(near) > 0 && strings.ContainsAny(w, "0123456789") {
-				return fmt.Errorf("no host is called %s%s; a reason with that word stands behind --", words.Name(w), suggest(w, m.hostNames()))
+			if near := words.Near(w, m.hostNames()); len(near) > 0 && strings.ContainsAny(w, "0123456789") {
+				return fmt.Errorf("no host is called %s%s; a reason with that word stands behind --", words.Name(w), words.Suggest(w, m.hostNames()))
 			}
 		}
 	}
@@ -246,67 +245,3 @@ func classNames() []string {
 }
 
 func orders() []string { return fleetview.Orders() }
-
-// suggest names what a mistyped word is near to, to stand behind an error.
-func suggest(word string, all []string) string {
-	near := nearest(word, all)
-	if len(near) == 0 {
-		return ""
-	}
-	for i, n := range near {
-		near[i] = words.Name(n)
-	}
-	return ": did you mean " + strings.Join(near, " or ") + "?"
-}
-
-// nearest are at most three words that one or two slips of a finger lead to, the
-// nearest first.
-func nearest(word string, all []string) []string {
-	type hit struct {
-		word string
-		far  int
-	}
-	var hits []hit
-	low := strings.ToLower(word)
-	most := min(2, (len(low)+1)/3)
-	for _, w := range all {
-		if far := slips(low, strings.ToLower(w), most); far <= most {
-			hits = append(hits, hit{w, far})
-		}
-	}
-	slices.SortFunc(hits, func(a, b hit) int { return cmp.Or(a.far-b.far, cmp.Compare(a.word, b.word)) })
-	var out []string
-	for _, h := range hits {
-		if len(out) < 3 && h.far == hits[0].far && !slices.Contains(out, h.word) {
-			out = append(out, h.word)
-		}
-	}
-	return out
-}
-
-// slips is how many letters have to be put in, left out, changed or swapped with
-// their neighbour to come from a to b; above most it is only known to be more.
-func slips(a, b string, most int) int {
-	if d := len(a) - len(b); d > most || -d > most {
-		return most + 1
-	}
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := last[j-1]
-			if a[i-1] != b[j-1] {
-				change++
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
-}

@@ -95,7 +95,7 @@ func TestReplayGoesOnByItsKeys(t *testing.T) {
 	c.shows("playing 60x")
 	c.m.film.last = c.clock
 	c.roll(6 * time.Second)
-	c.shows("14:08:29 UTC", "event 9 of 13", "etl-legacy", "3 of 3 left")
+	c.shows("14:08:29 UTC", "event 9 of 13", "etl-legacy", "3/3 left")
 	c.press("space")
 	c.shows("paused")
 	c.roll(time.Minute)
@@ -109,7 +109,7 @@ func TestReplayGoesOnByItsKeys(t *testing.T) {
 	c.press("n")
 	c.shows("nobody is needed after this")
 	c.press(">")
-	c.shows("at the end", "event 13 of 13", "2 of 3 left")
+	c.shows("at the end", "event 13 of 13", "2/3 left")
 	c.press("@")
 	c.text("14:15")
 	c.press("enter")

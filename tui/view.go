@@ -181,7 +181,11 @@ func (m *Model) planes(now time.Time) string {
 // foot is the line of what was done or is being typed, and the keys.
 func (m *Model) foot(w, h int, now time.Time) []string {
 	if h < 8 {
-		return []string{m.status(w, now)}
+		return m.status(w, 1, now)
+	}
+	most := 1
+	if h >= 12 {
+		most = 2
 	}
 	scope := m.cur
 	if m.line != nil {
@@ -198,40 +202,65 @@ func (m *Model) foot(w, h int, now time.Time) []string {
 	if m.over != nil {
 		help = "" // what is on top has its own line of keys
 	}
-	return []string{m.status(w, now), help}
+	return append(m.status(w, most, now), help)
 }
 
 // status is the line being typed, or else the last word on what was done with
 // what is under way beside it. Where nothing is to be said and a plane or the
-// journal fails, it says that.
-func (m *Model) status(w int, now time.Time) string {
+// journal fails, it says that. A word that one line is too short for gets another,
+// where there are most lines for it.
+func (m *Model) status(w, most int, now time.Time) []string {
 	if m.line != nil {
-		return m.line.prompt.View(w)
+		return []string{m.line.prompt.View(w)}
 	}
 	s := m.env.Theme.Styles
-	left := ""
-	switch text := plain(m.note.text, m.env.Theme.Glyphs); {
-	case !m.note.stands(now):
-		if m.film != nil {
-			left = m.lastEvent()
-			break
-		}
-		left = s.Warn.Render(plain(m.trouble(), m.env.Theme.Glyphs))
-		if m.trouble() == "" && m.have {
-			left = s.Dim.Render(plain(m.panes.all[m.cur].hint(), m.env.Theme.Glyphs))
-		}
-	case m.note.kind == noteBad:
-		left = s.Warn.Render(text)
-	case m.note.kind == noteOK:
-		left = s.Ok.Render(m.env.Theme.Glyphs.Check) + " " + s.Text.Render(text)
-	default:
-		left = s.Text.Render(text)
-	}
 	right := ""
 	if run := m.runningText(now); run != "" {
 		right = s.Info.Render(plain(run, themes.Glyphs{ASCII: m.env.Theme.Glyphs.ASCII})) + " "
 	}
-	return widget.Sides(" "+left, right, w)
+	left := ""
+	if m.note.stands(now) {
+		return m.noteLines(w, most, right)
+	}
+	switch trouble := m.trouble(); {
+	case m.film != nil:
+		left = m.lastEvent()
+	case trouble != "":
+		left = s.Warn.Render(plain(trouble, m.env.Theme.Glyphs))
+	case m.have:
+		left = s.Dim.Render(plain(m.panes.all[m.cur].hint(), m.env.Theme.Glyphs))
+	}
+	return []string{widget.Sides(" "+left, right, w)}
+}
+
+// noteLines are the last word on what was done, with what is under way beside it.
+func (m *Model) noteLines(w, most int, right string) []string {
+	s, g := m.env.Theme.Styles, m.env.Theme.Glyphs
+	lead, style := "", s.Text
+	switch m.note.kind {
+	case noteBad:
+		style = s.Warn
+	case noteOK:
+		lead = s.Ok.Render(g.Check) + " "
+	}
+	text := plain(m.note.text, g)
+	in := 1 + lipgloss.Width(lead)
+	room := w - in - 1
+	if right != "" {
+		room -= lipgloss.Width(right) + 1
+	}
+	lines := []string{text}
+	if most > 1 && lipgloss.Width(text) > room && room >= 20 {
+		lines = widget.Wrap(text, room)
+	}
+	if len(lines) > most {
+		lines = append(lines[:most-1], strings.Join(lines[most-1:], " "))
+	}
+	out := []string{widget.Sides(" "+lead+style.Render(lines[0]), right, w)}
+	for _, l := range lines[1:] {
+		out = append(out, widget.Fit(strings.Repeat(" ", in)+style.Render(l), w))
+	}
+	return out
 }
 
 // trouble names a source that can't be read.

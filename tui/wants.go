@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,12 +14,14 @@ import (
 	"ebb/drain"
 	"ebb/fleet"
 	"ebb/tui/feed"
+	"ebb/tui/keys"
 	"ebb/tui/widget"
 	"ebb/tui/words"
 )
 
 const (
 	defaultReason   = "on a hunch"
+	defaultHold     = "being looked at"
 	defaultDeadline = 45 * time.Minute
 	defaultMore     = 15 * time.Minute
 )
@@ -76,6 +79,11 @@ func (m *Model) wantCordon(w feed.Want) tea.Cmd {
 	if len(w.Hosts) == 0 {
 		w.Hosts = []fleet.HostID{w.Host}
 	}
+	if len(w.Hosts) == 1 {
+		if holds, _, _ := m.holds(w.Hosts[0]); holds.Cordon != nil && m.view(w.Hosts[0]).Cordon != fleet.HostOnly {
+			return m.wantReword(w, *holds.Cordon)
+		}
+	}
 	if w.Edit {
 		title := "reason to cordon " + m.names(w.Hosts)
 		m.line = m.input(title, defaultReason, func(m *Model, reason string) tea.Cmd {
@@ -100,15 +108,42 @@ func (m *Model) wantCordon(w feed.Want) tea.Cmd {
 	return m.cordon(w)
 }
 
+// wantReword is cordon where the host is cordoned: what is left to say is why.
+func (m *Model) wantReword(w feed.Want, c fleet.Hold) tea.Cmd {
+	h, name := w.Hosts[0], widget.Name(w.Hosts[0].Name())
+	if c.Who != m.frame.Config.Operator {
+		m.say(noteInfo, name+" is cordoned by "+words.Name(c.Who)+" since "+words.HM(c.Since)+why(c.Why))
+		return nil
+	}
+	verbs := m.opt.Verbs
+	take := func(m *Model, reason string) tea.Cmd {
+		if reason == "" || reason == c.Why {
+			m.say(noteInfo, name+" stays cordoned as it is"+why(c.Why))
+			return nil
+		}
+		return m.start(job{verb: feed.Cordon, host: h}, func(ctx context.Context) (string, error) { return verbs.Reword(ctx, h, reason) })
+	}
+	if w.Text != "" {
+		return take(m, w.Text)
+	}
+	m.line = m.input(name+" is cordoned; why", widget.Clean(c.Why), take)
+	return nil
+}
+
 func (m *Model) cordon(w feed.Want) tea.Cmd {
 	verbs := m.opt.Verbs
 	var cmds []tea.Cmd
 	all := &batch{verb: feed.Cordon, tail: hidden(w)}
+	again := ""
+	if w.Text == defaultReason && m.cur == keys.Fleet {
+		again = "; c again says why"
+	}
 	for _, h := range w.Hosts {
 		cmd := m.start(job{verb: feed.Cordon, host: h}, func(ctx context.Context) (string, error) {
 			text, err := verbs.Cordon(ctx, h, w.Text)
 			if len(w.Hosts) == 1 {
 				text += hidden(w)
+				text += again
 			}
 			return text, err
 		})
@@ -211,8 +246,7 @@ func (m *Model) wantUndrain(w feed.Want) tea.Cmd {
 		m.say(noteInfo, widget.Name(w.Host.Name())+" has no drain here")
 		return nil
 	}
-	c := s.Count()
-	lines := []string{fmt.Sprintf("drain %s of %s, %s, %d of %d left", words.Name(s.Drain), words.Name(s.By.Name), words.Phase(s.Phase), c.Left, c.Total),
+	lines := []string{fmt.Sprintf("drain %s of %s, %s, %s", words.Name(s.Drain), words.Name(s.By.Name), words.Phase(s.Phase), words.StillLeft(s)),
 		"the drain ends and its hold is lifted; the cordon stays"}
 	verbs := m.opt.Verbs
 	j := job{verb: feed.Undrain, host: w.Host}
@@ -253,6 +287,9 @@ func (m *Model) wantOfDrain(w feed.Want) tea.Cmd {
 	j := job{verb: w.Verb, host: w.Host, key: w.Key}
 	switch w.Verb {
 	case feed.Extend:
+		if issues := drain.Against(s, drain.AskExtend{}); len(issues) > 0 {
+			return m.refuse(j, issues...)
+		}
 		if w.Text != "" {
 			return m.extend(j, w.Text)
 		}
@@ -275,6 +312,9 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 	if len(w.Keys) > 1 {
 		who = fmt.Sprintf("%d workloads", len(w.Keys))
 	}
+	if issues := m.against(w); len(issues) > 0 && len(issues) == max(len(w.Keys), 1) {
+		return m.refuse(j, issues...)
+	}
 	rest := hidden(w)
 	given := func(title, value string, take func(*Model, string) tea.Cmd) tea.Cmd {
 		if w.Text != "" { // typed behind the command
@@ -293,7 +333,7 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 	switch w.Verb {
 	case feed.MoreTime:
 		return given("more time for "+who, words.Duration(defaultMore), func(m *Model, text string) tea.Cmd {
-			d, err := asDuration(text)
+			d, err := words.ReadDuration(text)
 			if err != nil {
 				m.say(noteBad, err.Error())
 				return nil
@@ -301,13 +341,15 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskMoreTime{Key: k, By: d} }), words.Duration(d)+" more for "+who+rest)
 		})
 	case feed.Hold:
-		return given("why leave "+who+" alone", "", func(m *Model, text string) tea.Cmd {
-			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskHold{Key: k, Reason: text} }), who+" is left alone until retry"+rest)
-		})
+		return m.wantHold(j, w, who+" is left alone until retry"+rest, each)
 	case feed.Keep:
-		return given("why may "+who+" stay", "", func(m *Model, text string) tea.Cmd {
-			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskKeep{Key: k, Reason: text} }), who+" may stay; the gate will name it"+rest)
+		cmd := given("why may "+who+" stay", "", func(m *Model, text string) tea.Cmd {
+			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskKeep{Key: k, Reason: text} }), who+" may stay, and the gate names it; r takes that back"+rest)
 		})
+		if m.line != nil {
+			m.line.check = needed("whoever reads the gate must know why it stays")
+		}
+		return cmd
 	case feed.Retry:
 		if len(w.Keys) == 0 {
 			return m.askFor(j, []drain.Body{drain.AskRetry{}}, "the drain goes on")
@@ -322,6 +364,65 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 		m.say(noteBad, "not known: "+string(w.Verb))
 	}
 	return nil
+}
+
+// against is what stands against an ask as far as this console knows, before
+// anything more is asked of a person. Where it stands against some of the marked
+// ones only, the others are asked for, and the answer names those.
+func (m *Model) against(w feed.Want) []fleet.Issue {
+	s, _ := m.drainOf(w.Host)
+	about := func(k fleet.Key) drain.Body {
+		switch w.Verb {
+		case feed.MoreTime:
+			return drain.AskMoreTime{Key: k}
+		case feed.Reclass:
+			return drain.AskClass{Key: k, Class: fleet.Class(w.Text)}
+		case feed.Retry:
+			return drain.AskRetry{Key: k}
+		}
+		return drain.AskHold{Key: k}
+	}
+	if len(w.Keys) == 0 {
+		return drain.Against(s, about(w.Key))
+	}
+	var issues []fleet.Issue
+	for _, k := range w.Keys {
+		issues = append(issues, drain.Against(s, about(k))...)
+	}
+	return issues
+}
+
+// wantHold leaves workloads alone in the moment the key is pressed: a countdown
+// does not wait for a sentence. The reason can be said behind it.
+func (m *Model) wantHold(j job, w feed.Want, said string, each func(func(fleet.Key) drain.Body) []drain.Body) tea.Cmd {
+	hold := func(m *Model, reason, said string) tea.Cmd {
+		return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskHold{Key: k, Reason: reason} }), said)
+	}
+	if w.Text != "" {
+		return hold(m, w.Text, said)
+	}
+	cmd := hold(m, defaultHold, said)
+	if cmd == nil {
+		return nil
+	}
+	m.line = m.input("held; why", defaultHold, func(m *Model, reason string) tea.Cmd {
+		if reason == "" || reason == defaultHold {
+			return nil
+		}
+		return hold(m, reason, said)
+	})
+	m.line.behind, m.line.gaveUp = j, nil
+	return cmd
+}
+
+// needed is the check of a line that may not stay empty, and says what for.
+func needed(what string) func(string) error {
+	return func(text string) error {
+		if text == "" {
+			return errors.New("a reason is needed: " + what)
+		}
+		return nil
+	}
 }
 
 func (m *Model) wantClass(j job, who string, each func(func(fleet.Key) drain.Body) []drain.Body) tea.Cmd {
@@ -339,7 +440,7 @@ func (m *Model) wantClass(j job, who string, each func(func(fleet.Key) drain.Bod
 
 // extend moves the deadline from where it is, or from now where it has passed.
 func (m *Model) extend(j job, text string) tea.Cmd {
-	d, err := asDuration(text)
+	d, err := words.ReadDuration(text)
 	if err != nil {
 		m.say(noteBad, err.Error())
 		return nil
@@ -347,6 +448,9 @@ func (m *Model) extend(j job, text string) tea.Cmd {
 	s, ok := m.drainOf(j.host)
 	if !ok {
 		return nil
+	}
+	if issues := drain.Against(s, drain.AskExtend{}); len(issues) > 0 {
+		return m.refuse(j, issues...)
 	}
 	from := s.Deadline
 	if now := m.frame.Clock(m.env.Now()); from.Before(now) {
@@ -359,6 +463,9 @@ func (m *Model) extend(j job, text string) tea.Cmd {
 func (m *Model) wantStop(w feed.Want, s drain.State) tea.Cmd {
 	c := s.Count()
 	j := job{verb: feed.Stop, host: w.Host}
+	if issues := drain.Against(s, drain.AskStop{}); len(issues) > 0 {
+		return m.refuse(j, issues...)
+	}
 	return m.ask(widget.Question{
 		Title: "stop the drain of " + widget.Name(w.Host.Name()),
 		Lines: []string{fmt.Sprintf("%d of %d are left where they are; both holds stay", c.Left, c.Total), "ebb drain, or d, takes it up again"},

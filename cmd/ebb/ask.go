@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"ebb/drain"
 	"ebb/drain/engine"
 	"ebb/fleet"
+	"ebb/tui/words"
 )
 
 // askVerbs are the asks with what they take: k a workload, a an argument.
@@ -33,9 +35,9 @@ func askCommand(a *app) *cobra.Command {
   ebb ask gpu-041/service/web-7 more-time 10m    more move budget and grace
   ebb ask gpu-041/service/web-7 class stuck      choose its class
   ebb ask gpu-041/service/web-7 hold             leave it alone
-  ebb ask gpu-041/service/web-7 retry            take it up again
+  ebb ask gpu-041/service/web-7 retry            take it up again: held, kept or failed
   ebb ask gpu-041/service/web-7 escalate         notice, TERM, grace, TERM, KILL
-  ebb ask gpu-041/service/web-7 keep             let it stay; the gate names it
+  ebb ask gpu-041/service/web-7 keep --reason T  let it stay; the gate names it
   ebb ask gpu-041/service/web-7 target-gone      the host on which its replacement was begun is gone
                                                  for good: start it elsewhere`,
 		Args: cobra.RangeArgs(2, 3), ValidArgsFunction: a.completeAsk,
@@ -48,8 +50,14 @@ func askCommand(a *app) *cobra.Command {
 			if len(args) == 3 {
 				arg = args[2]
 			}
+			if _, known := askVerbs[args[1]]; !known {
+				return unknownAsk(args[1])
+			}
 			if known, takes := askVerbs[args[1]], "k"; key.IsZero() && strings.Contains(known, takes) {
 				return &usageError{err: fmt.Errorf("ask %s %s: name the workload, as in HOST/KIND/ID", args[0], args[1])}
+			}
+			if args[1] == "keep" && strings.TrimSpace(reason) == "" {
+				return &usageError{err: fmt.Errorf("ask %s keep: a reason is required, as in --reason TEXT", args[0]), command: "ebb ask"}
 			}
 			return a.withHost(cmd.Context(), host, func(s *station.Station, id fleet.HostID) error {
 				return a.ask(cmd.Context(), s, id, key, args[1], arg, reason)
@@ -89,21 +97,15 @@ func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key 
 	if err := s.NeedJournal(); err != nil {
 		return err
 	}
-	takes, known := askVerbs[verb]
-	switch {
-	case !known:
-		return &usageError{err: fmt.Errorf("ask %q: want extend, stop, more-time, class, hold, retry, escalate, keep or target-gone", verb)}
-	case strings.Contains(takes, "a") != (arg != ""):
+	if takes := askVerbs[verb]; strings.Contains(takes, "a") != (arg != "") {
 		return &usageError{err: fmt.Errorf("ask %s: see ebb ask --help for its arguments", verb)}
 	}
 	st, err := s.Engine.State(ctx, id)
 	if err != nil {
 		return err
 	}
-	if st.Drain == "" || st.Undone {
-		return &engine.Refused{Verb: "ask", Host: id, Issues: []fleet.Issue{{Detail: "it has no drain"}}}
-	}
-	if _, there := st.Items[key]; !key.IsZero() && !there {
+	st.Host = id // that of a host without a drain is not set
+	if _, there := st.Items[key]; !key.IsZero() && st.Drain != "" && !there {
 		return &station.HintError{Err: fmt.Errorf("ask %s: the drain of %s knows no %s", verb, id.Name(), key), Next: "ebb board " + id.Name()}
 	}
 	now, err := s.Journal.Now(ctx)
@@ -114,7 +116,7 @@ func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key 
 	if err != nil {
 		return err
 	}
-	if err := s.Engine.Ask(ctx, id, st.Drain, body); err != nil {
+	if err := s.Engine.AskOf(ctx, st, body); err != nil {
 		return err
 	}
 	if st.Driver == "" {
@@ -125,12 +127,20 @@ func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key 
 	return nil
 }
 
+func unknownAsk(verb string) error {
+	near := words.Suggest(verb, slices.Collect(maps.Keys(askVerbs)))
+	if near == "" {
+		near = ": want extend, stop, more-time, class, hold, retry, escalate, keep or target-gone"
+	}
+	return &usageError{err: fmt.Errorf("nothing that can be asked is called %q%s", verb, near), command: "ebb ask"}
+}
+
 func askBody(st drain.State, key fleet.Key, verb, arg, reason string, now time.Time) (drain.Body, error) {
 	var by time.Duration
 	if verb == "extend" || verb == "more-time" {
-		d, err := time.ParseDuration(arg)
-		if err != nil || d <= 0 {
-			return nil, &usageError{err: fmt.Errorf("ask %s %q: want a duration such as 30m", verb, arg)}
+		d, err := words.ReadDuration(arg)
+		if err != nil {
+			return nil, &usageError{err: fmt.Errorf("ask %s: %w", verb, err)}
 		}
 		by = d
 	}
@@ -148,7 +158,13 @@ func askBody(st drain.State, key fleet.Key, verb, arg, reason string, now time.T
 	case "class":
 		c := fleet.Class(arg)
 		if !c.Valid() {
-			return nil, &usageError{err: fmt.Errorf("class %q: want ephemeral, stateless, pausable, durable or stuck", arg)}
+			var all []string
+			for _, c := range fleet.Classes {
+				if c.Valid() {
+					all = append(all, string(c))
+				}
+			}
+			return nil, &usageError{err: fmt.Errorf("class %q%s (ephemeral, stateless, pausable, durable or stuck)", arg, words.Suggest(arg, all))}
 		}
 		return drain.AskClass{Key: key, Class: c}, nil
 	case "hold":

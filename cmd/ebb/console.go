@@ -52,6 +52,7 @@ func (a *app) console(ctx context.Context) error {
 	// handed over first.
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.Observe(live)
+	s.Demo = a.demo
 	c := station.NewConsole(live, s, a.readOnly || a.screen.plain)
 	if a.screen.plain {
 		err = plain.Run(ctx, c, a.out, time.Now)

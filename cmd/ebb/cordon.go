@@ -28,7 +28,10 @@ func cordonCommand(a *app) *cobra.Command {
 					return err
 				}
 				return a.each(cmd.Context(), s, hosts, func(ctx context.Context, id fleet.HostID) error {
-					return a.cordon(ctx, s, id, reason, !noWait)
+					if err := a.cordon(ctx, s, id, reason, !noWait); err != nil || !cmd.Flags().Changed("reason") {
+						return err
+					}
+					return a.reword(ctx, s, id, reason)
 				})
 			})
 		},
@@ -101,6 +104,18 @@ func (a *app) cordon(ctx context.Context, s *station.Station, id fleet.HostID, r
 	return err
 }
 
+// reword gives a cordon that was there before, and is one's own, the reason that
+// was typed now. Another's keeps the words of whoever set it.
+func (a *app) reword(ctx context.Context, s *station.Station, id fleet.HostID, reason string) error {
+	err := s.Engine.Reword(ctx, id, reason)
+	var refused *engine.Refused
+	if errors.As(err, &refused) {
+		a.note("%s: %s", id.Name(), refused.Issues[0].Detail)
+		return nil
+	}
+	return err
+}
+
 func cordonText(w io.Writer, r engine.CordonReport, err error) error {
 	if err != nil {
 		return nil // the error says it
@@ -132,7 +147,14 @@ func uncordonCommand(a *app) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if left.Drain != nil {
+					switch {
+					case left.Nothing && left.Drain != nil:
+						fmt.Fprintf(a.out, "%s: it is not cordoned, nothing to lift; drain %s holds it (ebb undrain %s)\n", id, left.Drain.Drain, id.Name())
+						return nil
+					case left.Nothing:
+						fmt.Fprintf(a.out, "%s: it is not cordoned, nothing to lift\n", id)
+						return nil
+					case left.Drain != nil:
 						fmt.Fprintf(a.out, "%s: the cordon is lifted; drain %s still holds it (ebb undrain %s)\n", id, left.Drain.Drain, id.Name())
 						return nil
 					}

@@ -73,7 +73,10 @@ func (a *app) playFleet(ctx context.Context, o demo.Options) error {
 		<-ctx.Done()
 		return nil
 	}
-	return a.console(ctx)
+	a.demo = len(f.Hosts)
+	err = a.console(ctx)
+	a.note("the demo is over: its %d hosts, and what ran on them, end with it", a.demo)
+	return err
 }
 
 // workloadCommand is what the demo's hosts run: workloads, and the commands that

@@ -195,12 +195,11 @@ func undrainCommand(a *app) *cobra.Command {
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
-				before, _ := s.Engine.State(cmd.Context(), id) // where it can't be read, Undrain says so
 				left, err := s.Engine.Undrain(cmd.Context(), id, theirs)
 				if err != nil {
 					return err
 				}
-				if before.Drain == "" && !theirs { // a drain that the journal does not know would have been refused
+				if left.Nothing {
 					fmt.Fprintf(a.out, "%s: no drain holds it, nothing to lift\n", id)
 					return nil
 				}

@@ -288,11 +288,15 @@ func (a *app) clean(ctx context.Context, s *station.Station, id fleet.HostID, wa
 		}
 	}
 	if !yes {
-		return a.show(found, func(w io.Writer) error { return cleanTable(w, id, found) })
+		return a.show(found, func(w io.Writer) error { return cleanTable(w, id, found, v.Facts.Value.Holds.Any()) })
 	}
 	if len(found) == 0 {
 		a.note("nothing to clean")
 		return nil
+	}
+	if !v.Facts.Value.Holds.Any() {
+		return &engine.Refused{Verb: "clean", Host: id, Issues: []fleet.Issue{{Check: fleet.CheckHolds, Detail: "only a held host is cleaned, and nothing holds this one; nothing was changed"}},
+			Next: "ebb cordon " + id.Name() + ", then ebb clean " + id.Name() + " again"}
 	}
 	failed := 0
 	for _, f := range found {
@@ -317,7 +321,7 @@ func (a *app) cleanOne(ctx context.Context, s *station.Station, id fleet.HostID,
 		if !known || st.Undone {
 			return fmt.Errorf("a process is escalated through a drain, and the host's drain does not know it: ebb drain %s", id.Name())
 		}
-		if err := s.Engine.Ask(ctx, id, st.Drain, drain.AskEscalate{Key: f.Key, Run: it.Run}); err != nil {
+		if err := s.Engine.AskOf(ctx, st, drain.AskEscalate{Key: f.Key, Run: it.Run}); err != nil {
 			return err
 		}
 		driver := "ebb drain " + id.Name() + " carries it out"
@@ -338,7 +342,7 @@ func (a *app) cleanOne(ctx context.Context, s *station.Station, id fleet.HostID,
 	return nil
 }
 
-func cleanTable(w io.Writer, id fleet.HostID, found []fleet.Finding) error {
+func cleanTable(w io.Writer, id fleet.HostID, found []fleet.Finding, held bool) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintf(w, "%s: nothing to clean\n", id)
 		return err
@@ -359,6 +363,10 @@ func cleanTable(w io.Writer, id fleet.HostID, found []fleet.Finding) error {
 	if err := t.print(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "nothing was changed: --yes does it\n")
+	next := "--yes does it"
+	if !held {
+		next = "only a held host is cleaned, so ebb cordon " + id.Name() + " comes first"
+	}
+	_, err := fmt.Fprintf(w, "nothing was changed: %s\n", next)
 	return err
 }

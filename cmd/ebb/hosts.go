@@ -11,6 +11,8 @@ import (
 	"ebb/cmd/ebb/station"
 	"ebb/drain"
 	"ebb/fleet"
+	"ebb/tui/widget"
+	"ebb/tui/words"
 )
 
 // hostLine is one host of "ebb hosts -o json".
@@ -27,16 +29,22 @@ type hostLine struct {
 	Unreachable  time.Time           `json:"unreachable,omitzero"`
 	Problem      string              `json:"problem,omitempty"`
 	Drain        *drainLine          `json:"drain,omitempty"`
-	Terminated   time.Time           `json:"terminated,omitzero"`
-	TerminatedBy string              `json:"terminated_by,omitempty"`
+
+	Terminating   time.Time `json:"terminating,omitzero"` // its terminator has had no outcome yet
+	TerminatingBy string    `json:"terminating_by,omitempty"`
+	Terminated    time.Time `json:"terminated,omitzero"`
+	TerminatedBy  string    `json:"terminated_by,omitempty"`
 }
 
 type drainLine struct {
 	ID       string      `json:"id"`
 	Phase    drain.Phase `json:"phase"`
+	Counted  bool        `json:"counted"` // the host was looked at: left and total say something
 	Left     int         `json:"left"`
 	Total    int         `json:"total"`
 	Deadline time.Time   `json:"deadline"`
+
+	says string // what is left, as the console says it
 }
 
 func hostsCommand(a *app) *cobra.Command {
@@ -82,7 +90,10 @@ func lineOf(ctx context.Context, s *station.Station, v fleet.HostView) hostLine 
 	}
 	if st, err := s.Engine.State(ctx, v.Host.ID); err == nil && st.Drain != "" && !st.Undone {
 		n := st.Count()
-		l.Drain = &drainLine{ID: st.Drain, Phase: st.Phase, Left: n.Left, Total: n.Total, Deadline: st.Deadline}
+		l.Drain = &drainLine{ID: st.Drain, Phase: st.Phase, Counted: st.First, Left: n.Left, Total: n.Total, Deadline: st.Deadline, says: words.StillLeft(st)}
+		if t := st.Terminating; !t.At.IsZero() {
+			l.State, l.Terminating, l.TerminatingBy = "terminating", t.At, t.By
+		}
 		if !st.Terminated.IsZero() {
 			l.State, l.Terminated, l.TerminatedBy, l.Drain = "terminated", st.Terminated, st.TerminatedBy, nil
 		}
@@ -106,6 +117,8 @@ func hostTable(w io.Writer, lines []hostLine) error {
 		switch {
 		case !l.Terminated.IsZero():
 			since, who, why = agoOr(l.Terminated, now), l.TerminatedBy, "terminated"
+		case !l.Terminating.IsZero():
+			since, who, why = agoOr(l.Terminating, now), l.TerminatingBy, "terminating"
 		case !l.Unreachable.IsZero():
 			since, why = agoOr(l.Unreachable, now), short(l.Problem)
 		}
@@ -137,7 +150,11 @@ func drainCell(d *drainLine, now time.Time) string {
 	if d == nil {
 		return "·"
 	}
-	return string(d.Phase) + " " + strconv.Itoa(d.Total-d.Left) + "/" + strconv.Itoa(d.Total) + " " + leftText(d.Deadline, now)
+	text := string(d.Phase) + " " + d.says
+	if !d.Phase.Ended() {
+		text += ", ends in " + widget.Clock(d.Deadline.Sub(now))
+	}
+	return text
 }
 
 func count(n int) string {

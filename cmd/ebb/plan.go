@@ -17,14 +17,15 @@ import (
 
 // drainFlags are the flags that say what kind of drain is wanted.
 type drainFlags struct {
-	deadline time.Duration
+	deadline span
 	purpose  string
 	evacuate bool
 	reason   string
 }
 
 func (f *drainFlags) register(c *cobra.Command, deadline time.Duration) {
-	c.Flags().DurationVar(&f.deadline, "deadline", deadline, "outer deadline: when the drain stops trying and names what is left")
+	f.deadline = span(deadline)
+	c.Flags().Var(&f.deadline, "deadline", "outer deadline: when the drain stops trying and names what is left")
 	c.Flags().StringVar(&f.purpose, "for", "", "kernel, driver, engine, hardware or retire")
 	c.Flags().BoolVar(&f.evacuate, "evacuate", false, "existing work goes on only until it has been moved")
 	c.Flags().StringVar(&f.reason, "reason", "", "why, for owners and for whoever finds the host")
@@ -36,10 +37,7 @@ func (f *drainFlags) request() (engine.Request, error) {
 	if p != fleet.ForUnstated && !slices.Contains(fleet.Purposes, p) {
 		return engine.Request{}, &usageError{err: fmt.Errorf("purpose %q: want kernel, driver, engine, hardware or retire", f.purpose)}
 	}
-	if f.deadline < 0 {
-		return engine.Request{}, &usageError{err: fmt.Errorf("deadline %s: it lies in the past", f.deadline)}
-	}
-	return engine.Request{Deadline: f.deadline, For: p, Evacuate: f.evacuate, Reason: f.reason}, nil
+	return engine.Request{Deadline: time.Duration(f.deadline), For: p, Evacuate: f.evacuate, Reason: f.reason}, nil
 }
 
 func planCommand(a *app) *cobra.Command {

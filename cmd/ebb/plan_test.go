@@ -48,7 +48,7 @@ func TestPlanTable(t *testing.T) {
 		"      start elsewhere, flip, let it finish, stop; plane prod\n",
 		"notebook/nb-a-name-that-is-longer-than-its-column  lena        gpu-044     1h         15:00:00  ·\n",
 		"      nb says: 7.9 GB to ship\n",
-		"      its budget ends after the deadline\n",
+		"      ▲ its budget ends after the deadline\n",
 		"      stays: no host fits: engine wanted 1.5, there is 1.4; nearest is gpu-044\n",
 		"blocks: two readings",
 		"may be killed, after notice, TERM and the full grace: service/web-7, batch/etl\n",

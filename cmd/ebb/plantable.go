@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +69,7 @@ func planTotals(p drain.Plan) string {
 		}
 		parts = append(parts, text)
 	}
-	text := fmt.Sprintf("%d to leave: %s; %d may die", p.Total, strings.Join(parts, ", "), p.Dies)
+	text := fmt.Sprintf("%d to leave: %s; %d may die", p.Total, strings.Join(parts, ", "), p.Dies-len(p.Outlive()))
 	return strings.Join(wrap(text, planWidth), "\n  ")
 }
 
@@ -102,7 +103,10 @@ func planEntry(out *strings.Builder, p drain.Plan, it drain.PlanItem) {
 	if !it.GoneBy.IsZero() {
 		gone = it.GoneBy.Local().Format("15:04:05")
 	}
-	if it.MayDie {
+	switch {
+	case it.ExpiresInTime():
+		die = "expires in time"
+	case it.MayDie:
 		die = "yes"
 	}
 	planLine(out, []string{widget.Clean(it.Key.String()), orDot(widget.Clean(it.Owner)), orDot(widget.Clean(it.Target.Name())), planBudget(it.Budget), gone, die})
@@ -120,8 +124,8 @@ func planEntry(out *strings.Builder, p drain.Plan, it drain.PlanItem) {
 	switch {
 	case !it.Reason.IsZero():
 		below("stays: " + words.Reason(it.Reason))
-	case it.GoneBy.After(p.Deadline):
-		below("its budget ends after the deadline")
+	case p.LateBy(it):
+		below("▲ its budget ends after the deadline")
 	}
 }
 
@@ -142,8 +146,13 @@ func planEnd(out *strings.Builder, p drain.Plan) {
 	for _, b := range p.Blocks {
 		wrapped("blocks: " + widget.Clean(b))
 	}
-	if die := p.MayDie(); len(die) > 0 {
+	outlive := p.Outlive()
+	die := slices.DeleteFunc(p.MayDie(), func(k fleet.Key) bool { return slices.Contains(outlive, k) })
+	if len(die) > 0 {
 		wrapped("may be killed, after notice, TERM and the full grace: " + planNames(die))
+	}
+	if len(outlive) > 0 {
+		wrapped("the same, only if it outlives its own time: " + planNames(outlive))
 	}
 	if late := p.Late(); len(late) > 0 {
 		wrapped("perhaps not gone by the deadline: " + planNames(late))

@@ -36,6 +36,7 @@ type app struct {
 	screen   screenFlags
 	logFile  string
 	filter   widget.Filter // of the log
+	demo     int           // hosts that end with this program
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -56,7 +57,7 @@ host itself confirms). Without a command, ebb opens the console.`,
 	root.PersistentFlags().StringVar(&a.config, "config", "", "fleet.toml (default $EBB_CONFIG, then the user's, then /etc/ebb/fleet.toml)")
 	root.PersistentFlags().StringVar(&a.logFile, "log-file", "", "write a log of what ebb itself does to this file")
 	a.screenFlags(root)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{err: err, command: c.CommandPath()} })
+	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(
 		hostsCommand(a), cordonCommand(a), uncordonCommand(a), planCommand(a), drainCommand(a), undrainCommand(a),
 		askCommand(a), acceptCommand(a), boardCommand(a), diffCommand(a), cleanCommand(a), verifyCommand(a),
@@ -69,7 +70,12 @@ host itself confirms). Without a command, ebb opens the console.`,
 }
 
 // usageArgs makes a wrong number of arguments a usage error, for exit status 2.
+// A command that is only a group of others shows its help, and refuses a word that
+// is none of them.
 func usageArgs(c *cobra.Command) {
+	if c.HasSubCommands() && !c.Runnable() {
+		c.Args, c.RunE = cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
@@ -85,6 +91,9 @@ func usageArgs(c *cobra.Command) {
 
 // wrongArgs says which argument is missing, or which one is too many.
 func wrongArgs(cmd *cobra.Command, args []string, err error) error {
+	if cmd.HasSubCommands() && len(args) > 0 {
+		return badCommand(cmd, args[0])
+	}
 	want := strings.Fields(cmd.Use)[1:]
 	if i := slices.IndexFunc(want, func(w string) bool { return strings.HasPrefix(w, "-") || strings.HasPrefix(w, "[") }); i >= 0 {
 		want = want[:i]
@@ -92,7 +101,7 @@ func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	switch {
 	case len(args) < len(want):
 		return fmt.Errorf("%s: %s is missing", cmd.CommandPath(), strings.TrimRight(want[len(args)], "…"))
-	case len(args) > len(want) && !cmd.HasSubCommands():
+	case len(args) > len(want):
 		return fmt.Errorf("%s: what is %q for?", cmd.CommandPath(), args[len(want)])
 	}
 	return err

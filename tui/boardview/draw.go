@@ -172,13 +172,21 @@ func (d *drawing) withKeys(l line, text string) string {
 	return text + own
 }
 
-// keysFor names the keys that answer a workload that needs somebody.
+// keysFor names the keys that answer a workload that needs somebody, or that
+// somebody has answered.
 func keysFor(l line, replay bool) string {
 	switch {
-	case l.kind != item || !l.it.Open() || !l.needsYou() || replay:
+	case l.kind != item || !l.it.Open() || replay:
+		return ""
+	case l.it.Keep:
+		return "   r ends that"
+	case !l.needsYou():
 		return ""
 	case l.it.Held:
 		return "   r retry · e escalate · K keep"
+	}
+	if drain.Claimless(l.it) {
+		return "   e escalate · K keep"
 	}
 	return "   e escalate · K keep · c class"
 }

@@ -109,11 +109,7 @@ func (d *drawing) numbers(width, height int) string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
 	c := d.state.Count()
 	parts := []string{d.ends()}
-	if d.state.First {
-		parts = append(parts, fmt.Sprintf("%d of %d left", c.Left, c.Total))
-	} else {
-		parts = append(parts, s.Dim.Render("not counted yet"))
-	}
+	parts = append(parts, words.StillLeft(*d.state))
 	if c.NeedsYou > 0 {
 		verb := "need you"
 		if c.NeedsYou == 1 {
@@ -257,11 +253,7 @@ func (d *drawing) short(width int) string {
 	if left := d.state.Deadline.Sub(d.clock); !d.state.Phase.Ended() {
 		text += "   " + widget.Left(left) + s.Dim.Render(" ("+words.HM(d.state.Deadline)+")")
 	}
-	if d.state.First {
-		text += fmt.Sprintf("   %d/%d left", c.Left, c.Total)
-	} else {
-		text += "   " + s.Dim.Render("not counted yet")
-	}
+	text += "   " + words.StillLeft(*d.state)
 	if c.NeedsYou > 0 {
 		text += "   " + s.State(themes.NeedsYou).Render(fmt.Sprintf("%s %d", g.NeedsYou, c.NeedsYou))
 	}
@@ -293,7 +285,7 @@ func (d *drawing) shortest(c drain.Counts) string {
 	} else if !d.state.Phase.Ended() {
 		text += "  " + widget.Left(d.state.Deadline.Sub(d.clock))
 	}
-	return text + fmt.Sprintf("  %d/%d left", c.Left, c.Total)
+	return text + "  " + words.StillLeft(*d.state)
 }
 
 // warning is the one line that says why what is shown can't be relied on, or why
@@ -302,6 +294,9 @@ func (d *drawing) warning() string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
 	if d.gone != "" {
 		return s.State(themes.Terminated).Render(d.gone + ": this is what was last known")
+	}
+	if on := words.Terminating(d.state); on != "" {
+		return s.State(themes.Terminated).Render(on + ": that it falls silent is part of it; the gate (4) has the outcome")
 	}
 	if d.frame.Replay != "" {
 		return d.recorded()

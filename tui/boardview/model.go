@@ -8,6 +8,7 @@ package boardview
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"charm.land/bubbles/v2/key"
@@ -141,7 +142,24 @@ func (m Model) Line() []key.Binding {
 	default:
 		own = append(own, g.Mark, b.Escalate, b.MoreTime, b.Class, b.Hold, b.Keep, b.Retry, b.Extend, b.Stop, b.HandOver, b.NextNeedsYou, b.Diff, b.Details)
 	}
-	return append(append([]key.Binding{g.Help}, own...), g.Filter, g.Back)
+	return append(append([]key.Binding{g.Help}, m.undo(own)...), g.Filter, g.Back)
+}
+
+// undo puts first what takes back a person's word on the workload under the
+// cursor.
+func (m Model) undo(own []key.Binding) []key.Binding {
+	l, ok := m.table.Selected()
+	if !ok || m.d.gone != "" || l.kind != item || !l.it.Open() || !l.it.Keep && !l.it.Held {
+		return own
+	}
+	help := "end the hold"
+	if l.it.Keep {
+		help = "end the keep"
+	}
+	b := m.env.Keys.Board.Retry
+	b.SetHelp(b.Help().Key, help)
+	own = slices.DeleteFunc(slices.Clone(own), func(o key.Binding) bool { return o.Help() == m.env.Keys.Board.Retry.Help() })
+	return append([]key.Binding{b}, own...)
 }
 
 // Update takes a key.

@@ -45,6 +45,7 @@ type Config struct {
 	Terminator string // what terminate would run, as configured: "cloudctl instances terminate {instance}"
 	ReadOnly   bool
 	Version    string
+	Demo       int // hosts of a demo, which end with the console; 0: it is none
 }
 
 // Historian is what a Source is that can read the whole journal, oldest event
@@ -95,6 +96,8 @@ type Verbs interface {
 	// Focus names the hosts whose full facts are wanted: those on the screen.
 	Focus(hosts ...fleet.HostID)
 	Cordon(ctx context.Context, host fleet.HostID, reason string) (string, error)
+	// Reword gives one's own cordon another reason.
+	Reword(ctx context.Context, host fleet.HostID, reason string) (string, error)
 	Uncordon(ctx context.Context, host fleet.HostID, theirs bool) (string, error)
 	Plan(ctx context.Context, host fleet.HostID, r Request) (drain.Plan, error)
 	// Drain starts the drain that the plan describes, and drives it in this process.

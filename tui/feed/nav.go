@@ -1,7 +1,6 @@
 package feed
 
 import (
-	"ebb/drain"
 	"ebb/fleet"
 	"ebb/tui/keys"
 )
@@ -50,8 +49,7 @@ type Want struct {
 	Resource  fleet.Resource   // clean
 	Resources []fleet.Resource // clean: all marked ones, where there are several
 	Issue     fleet.Issue      // accept
-	Plan      *drain.Plan      // drain as planned
-	Request   Request          // what the plan was made for
+	Request   Request          // what the plan on the screen was made for
 	Text      string           // what was typed behind a command
 }
 

@@ -104,8 +104,8 @@ func (d *drawing) drainText(r *row) []string {
 	if r.s == nil {
 		return nil
 	}
-	text := fmt.Sprintf("%s of %s, %s, %d of %d left, deadline %s", words.Name(r.s.Drain), words.Name(r.s.By.Name), words.Phase(r.s.Phase),
-		r.counts.Left, r.counts.Total, words.HM(r.s.Deadline))
+	text := fmt.Sprintf("%s of %s, %s, %s, deadline %s", words.Name(r.s.Drain), words.Name(r.s.By.Name), words.Phase(r.s.Phase),
+		words.StillLeft(*r.s), words.HM(r.s.Deadline))
 	if r.s.Driver != "" {
 		text += ", driven by " + words.Name(r.s.Driver)
 	}

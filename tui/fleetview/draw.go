@@ -206,7 +206,7 @@ func (d *drawing) progress(r *row, now time.Time) widget.Cell {
 		return widget.T(g.None, s.Dim)
 	}
 	if r.idle {
-		text := fmt.Sprintf("nobody drives, %d/%d left", r.counts.Left, r.counts.Total)
+		text := "nobody drives, " + words.StillLeft(*r.s)
 		if d.drain < len(text) {
 			text = "nobody drives"
 		}
@@ -231,9 +231,12 @@ func (d *drawing) progress(r *row, now time.Time) widget.Cell {
 	} else if r.s.First {
 		done = 1
 	}
-	text := fmt.Sprintf("%d of %d left", r.counts.Left, r.counts.Total) + tail
+	text := words.StillLeft(*r.s) + tail
 	if d.drain < lipgloss.Width(text)+9 {
-		text = fmt.Sprintf("%d/%d", r.counts.Left, r.counts.Total) + tail
+		text = strings.TrimSuffix(words.StillLeft(*r.s), " left") + tail
+		if !r.s.First {
+			text = "reading" + tail
+		}
 	}
 	bar := min(10, d.drain-16) // the same in every row, so that bars compare
 	if bar < 4 || d.drain < lipgloss.Width(text)+bar+1 {

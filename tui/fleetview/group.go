@@ -85,6 +85,8 @@ const (
 
 func (r *row) kind() string {
 	switch {
+	case r.word == "terminating":
+		return isDraining // its last act is under way
 	case r.gone != "":
 		return isTerminated
 	case r.role == themes.Unreachable:

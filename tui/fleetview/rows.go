@@ -28,7 +28,7 @@ type row struct {
 	counts     drain.Counts
 	dirty      int    // findings that need explaining
 	needs      bool   // a person
-	gone       string // when it was terminated, and by whom
+	gone       string // since when it is terminated, or is being, and by whom
 	idle       bool   // its drain would go on if somebody drove it
 	forgotten  bool
 	rank       int // by attention
@@ -96,6 +96,15 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 			r.idle = s.Driver == "" && !f.Driving[v.Host.ID] && !s.Phase.Ended()
 		}
 	}
+	if on := words.Terminating(r.s); on != "" {
+		r.gone, r.since, r.needs = on, r.s.Terminating.At, words.StuckTerminating(r.s, f.Clock(now))
+		if r.needs {
+			r.gone = "no outcome: look, then settle it; " + on
+		}
+		r.role, r.word = words.State(v, r.s)
+		r.rank = r.attention()
+		return r
+	}
 	r.role, r.word = words.State(v, r.s)
 	holds, _, _ := v.Holds()
 	r.hold = holds.Cordon
@@ -155,6 +164,8 @@ func (r *row) attention() int {
 		return 8
 	case r.role == "":
 		return 9
+	case r.gone != "" && r.word == "terminating":
+		return 5
 	case r.gone != "":
 		return 12
 	case r.dirty > 0:

@@ -76,7 +76,7 @@ func Make(f feed.Frame, now time.Time, local *time.Location) Page {
 		if has = has && s.Drain != "" && !s.Undone; has {
 			m.ofDrain(v, s)
 		}
-		m.ofHost(v, has)
+		m.ofHost(v, &s, has)
 	}
 	m.ofEvents()
 	byHost := func(a, b Line) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.id, b.id)) }
@@ -103,7 +103,7 @@ type maker struct {
 }
 
 // ofHost are the holds of a host, and its silence.
-func (m *maker) ofHost(v *fleet.HostView, drained bool) {
+func (m *maker) ofHost(v *fleet.HostView, s *drain.State, drained bool) {
 	id := v.Host.ID
 	holds, at, _ := v.Holds()
 	if c := holds.Cordon; c != nil {
@@ -119,7 +119,7 @@ func (m *maker) ofHost(v *fleet.HostView, drained bool) {
 		}
 		m.p.Holds = append(m.p.Holds, Line{Host: id, Since: c.Since, Who: c.Who, Text: text, id: "hold"})
 	}
-	if !v.Unreachable.IsZero() && (holds.Any() || drained) {
+	if !v.Unreachable.IsZero() && (holds.Any() || drained) && words.Terminating(s) == "" {
 		m.p.Needs = append(m.p.Needs, Line{Host: id, Since: v.Unreachable, silent: true, id: "silent",
 			Text: "held and unreachable since " + words.HM(v.Unreachable) + ": " + words.Text(v.Problem)})
 	}
@@ -129,8 +129,7 @@ func (m *maker) ofHost(v *fleet.HostView, drained bool) {
 // owners were told.
 func (m *maker) ofDrain(v *fleet.HostView, s drain.State) {
 	id := v.Host.ID
-	c := s.Count()
-	text := fmt.Sprintf("%s, %d of %d left", words.Phase(s.Phase), c.Left, c.Total)
+	text := words.Phase(s.Phase) + ", " + words.StillLeft(s)
 	switch {
 	case s.Driver != "":
 		text += ", driven by " + words.Name(s.Driver)

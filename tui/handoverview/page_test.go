@@ -87,7 +87,7 @@ func TestPage(t *testing.T) {
 	}
 	want := []string{
 		"needs somebody | a |  |  | service/web of team-web: held by mira: release day",
-		"drains | a | 1h | mira | draining, 3 of 4 left, driven by bastion",
+		"drains | a | 1h | mira | draining, 3/4 left, driven by bastion",
 		"next hours | a | 9:00 | team-ci | 14:35 UTC, 09:35 here: expires job/ci",
 		"next hours | a | 1:05:30 | team-etl | 15:31 UTC, 10:31 here: KILL job/etl",
 		"next hours | a | 2:00:00 | mira | 16:26 UTC, 11:26 here: the drain's deadline",

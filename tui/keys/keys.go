@@ -156,7 +156,7 @@ func Default() Map {
 			Look:      bind("look", "enter"),
 		},
 		Plan: PlanKeys{
-			Drain:   bind("drain as planned", "d"),
+			Drain:   bind("drain", "d"),
 			Until:   bind("another deadline", "x"),
 			Details: bind("details", "enter"),
 		},

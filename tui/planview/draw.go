@@ -31,6 +31,7 @@ type row struct {
 	it   drain.PlanItem
 	note string
 	bad  bool // the note is about something in the way
+	late bool // its budget ends after the deadline
 }
 
 func (r row) id() string { return string(r.host) + "\x00" + r.it.Key.String() + "\x00" + r.note }
@@ -46,7 +47,7 @@ func (d *drawing) lines(hosts []fleet.HostID) []row {
 		}
 		if p.plan != nil {
 			for _, it := range p.plan.Items {
-				out = append(out, row{host: h, it: it})
+				out = append(out, row{host: h, it: it, late: p.plan.LateBy(it)})
 			}
 		}
 	}
@@ -81,7 +82,7 @@ func columns(several bool) []widget.Column {
 		{Title: "LEAVES BY", Min: 14, Weight: 3, Max: 44},
 		{Title: "TO", Min: 7, Weight: 1, Max: 16, Priority: 2},
 		{Title: "GONE BY", Min: 7, Right: true},
-		{Title: "", Min: 8, Weight: 2, Priority: 1},
+		{Title: "", Min: 15, Weight: 1, Priority: 1},
 	}
 	if several { // classes have no headings of their own then
 		c = append([]widget.Column{{Min: 1}}, c...)
@@ -115,7 +116,9 @@ func (d *drawing) sign(r row) widget.Cell {
 	switch {
 	case r.bad, !r.it.Reason.IsZero():
 		return widget.T(g.NeedsYou, s.State(themes.NeedsYou))
-	case r.it.MayDie:
+	case r.late:
+		return widget.T(g.NeedsYou, s.Warn)
+	case r.it.MayDie && !r.it.ExpiresInTime():
 		return widget.T(g.Cross, s.Danger)
 	}
 	return widget.Cell{}
@@ -149,11 +152,27 @@ func (d *drawing) cells(r row) []widget.Cell {
 	if !it.GoneBy.IsZero() {
 		by = words.HM(it.GoneBy)
 	}
-	note := widget.Cell{}
-	if it.MayDie {
-		note = widget.T("may die", s.Danger)
+	gone := widget.T(by, lipgloss.Style{})
+	if r.late {
+		gone.Style = s.Warn
 	}
-	return append(out, widget.T(words.Text(it.Strategy), lipgloss.Style{}), widget.T(to, s.Dim), widget.T(by, lipgloss.Style{}), note)
+	return append(out, widget.T(words.Text(it.Strategy), lipgloss.Style{}), widget.T(to, s.Dim), gone, d.risk(r))
+}
+
+// risk is what a plan can't promise of a workload, in few words.
+func (d *drawing) risk(r row) widget.Cell {
+	s := d.env.Theme.Styles
+	switch {
+	case r.late && r.it.MayDie:
+		return widget.T("late, may die", s.Danger)
+	case r.late:
+		return widget.T("too late", s.Warn)
+	case r.it.ExpiresInTime():
+		return widget.T("expires in time", s.Dim)
+	case r.it.MayDie:
+		return widget.T("may die", s.Danger)
+	}
+	return widget.Cell{}
 }
 
 func filterable(r row) widget.Filterable {
@@ -164,20 +183,27 @@ func filterable(r row) widget.Filterable {
 	if !r.it.Reason.IsZero() {
 		stays = "yes"
 	}
+	late := ""
+	if r.late {
+		late = "yes"
+	}
 	return widget.Filterable{Text: r.it.Key.String() + " " + r.it.Owner + " " + r.it.Strategy + " " + r.note + " " + r.host.Name(),
-		Fields: map[string]string{"class": words.Class(r.it.Class), "owner": r.it.Owner, "kind": r.it.Key.Kind, "host": r.host.Name(), "dies": dies, "stays": stays}}
+		Fields: map[string]string{"class": words.Class(r.it.Class), "owner": r.it.Owner, "kind": r.it.Key.Kind, "host": r.host.Name(), "dies": dies, "stays": stays, "late": late}}
 }
 
 // totals are a plan in numbers: how many leave by themselves, stay, may die.
 func (d *drawing) totals(p drain.Plan) string {
 	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
-	stay, die := 0, 0
+	stay, die, late := 0, 0, 0
 	for _, it := range p.Items {
 		if !it.Reason.IsZero() {
 			stay++
 		}
-		if it.MayDie {
+		if it.MayDie && !it.ExpiresInTime() {
 			die++
+		}
+		if p.LateBy(it) {
+			late++
 		}
 	}
 	parts := []string{fmt.Sprintf("%d leave", len(p.Items)-stay)}
@@ -189,6 +215,9 @@ func (d *drawing) totals(p drain.Plan) string {
 	}
 	if die > 0 {
 		parts = append(parts, s.Danger.Render(fmt.Sprintf("%s %d may die", g.Cross, die)))
+	}
+	if late > 0 {
+		parts = append(parts, s.Warn.Render(fmt.Sprintf("%s %d too late", g.NeedsYou, late)))
 	}
 	if n := len(p.Blocks); n > 0 {
 		parts = append(parts, s.Warn.Render(fmt.Sprintf("%d in the way", n)))
@@ -222,7 +251,8 @@ func (d *drawing) age(p made) string {
 }
 
 // details is all that a plan says of one workload.
-func details(it drain.PlanItem) feed.Show {
+func details(r row) feed.Show {
+	it := r.it
 	out := []string{
 		"owner     " + words.Text(it.Owner),
 		"class     " + words.Class(it.Class) + " by " + words.Text(it.Rule),
@@ -246,12 +276,19 @@ func details(it drain.PlanItem) feed.Show {
 		out = append(out, "to        "+words.Name(string(it.Target)))
 	}
 	if !it.GoneBy.IsZero() {
-		out = append(out, "gone by   "+words.HMS(it.GoneBy))
+		text := "gone by   " + words.HMS(it.GoneBy)
+		if r.late {
+			text += ", after the deadline: extend that, or it may be named instead"
+		}
+		out = append(out, text)
 	}
 	if !it.Reason.IsZero() {
 		out = append(out, "stays     "+words.Reason(it.Reason))
 	}
-	if it.MayDie {
+	switch {
+	case it.ExpiresInTime():
+		out = append(out, "it expires in time; if it outlives that it may be killed: notice, TERM, its full grace, TERM, 30 s, then KILL")
+	case it.MayDie:
 		out = append(out, "it may be killed: notice, TERM, its full grace, TERM, 30 s, then KILL")
 	}
 	return feed.Show{Title: words.Key(it.Key), Lines: out}
@@ -287,8 +324,10 @@ func (m Model) sum(width int) []string {
 			all.Items = append(all.Items, p.plan.Items...)
 			all.Blocks = append(all.Blocks, p.plan.Blocks...)
 			all.Deadline = p.plan.Deadline
-			for _, k := range p.plan.MayDie() {
-				die = append(die, words.Key(k)+" on "+words.Host(h))
+			for _, it := range p.plan.Items {
+				if it.MayDie && !it.ExpiresInTime() {
+					die = append(die, words.Key(it.Key)+" on "+words.Host(h))
+				}
 			}
 		}
 	}
@@ -346,13 +385,28 @@ func (d *drawing) one(h fleet.HostID, width int) []string {
 
 // dying names who may die: never only how many.
 func (d *drawing) dying(p drain.Plan, width int) []string {
-	var names []string
+	var names, late, outlive []string
 	for _, it := range p.Items {
-		if it.MayDie {
+		switch {
+		case it.ExpiresInTime():
+			outlive = append(outlive, words.Key(it.Key))
+		case it.MayDie:
 			names = append(names, words.Key(it.Key))
 		}
+		if p.LateBy(it) {
+			late = append(late, words.Key(it.Key))
+		}
 	}
-	return d.death(names, width)
+	s, g := d.env.Theme.Styles, d.env.Theme.Glyphs
+	out := d.death(names, width)
+	line := func(style lipgloss.Style, text string, names []string) {
+		if len(names) > 0 {
+			out = append(out, " "+style.Render(widget.Fit(text+strings.Join(names, ", "), max(width-2, 1))))
+		}
+	}
+	line(s.Warn, g.NeedsYou+" the budget ends after the deadline: ", late)
+	line(s.Dim, "killed only if it outlives its own time: ", outlive)
+	return out
 }
 
 func (d *drawing) death(names []string, width int) []string {

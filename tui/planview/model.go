@@ -176,16 +176,12 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 	switch {
 	case h == "":
 	case key.Matches(k, own.Drain):
-		p := m.d.plans[h]
-		if p.plan == nil {
-			return m, feed.Send(feed.Say{Text: "there is no plan of " + widget.Name(h.Name()) + " yet"})
-		}
-		return m, feed.Send(feed.Want{Verb: feed.Drain, Host: h, Plan: p.plan, Request: p.request})
+		return m, feed.Send(feed.Want{Verb: feed.Drain, Host: h, Request: m.d.plans[h].request})
 	case key.Matches(k, own.Until):
 		return m, feed.Send(feed.Want{Verb: feed.Plan, Host: h, Hosts: m.hosts, Edit: true, Request: m.d.plans[h].request})
 	case key.Matches(k, own.Details):
 		if r, ok := m.table.Selected(); ok && r.note == "" {
-			return m, feed.Send(details(r.it))
+			return m, feed.Send(details(r))
 		}
 	}
 	return m, nil

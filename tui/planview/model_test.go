@@ -34,9 +34,6 @@ func TestPlan(t *testing.T) {
 		_, cmd := m.Update(d)
 		return cmd()
 	}
-	if _, ok := ask().(feed.Say); !ok {
-		t.Error("drains without a plan")
-	}
 	m = m.SetBusy("p/h")
 	shows("being made")
 	m = m.SetPlan("p/h", drain.Plan{}, feed.Request{}, errors.New("no route"))
@@ -49,7 +46,7 @@ func TestPlan(t *testing.T) {
 	shows("1 more blocks")
 	shows("would not end by itself")
 	w, ok := ask().(feed.Want)
-	if !ok || w.Verb != feed.Drain || w.Host != "p/h" || w.Plan == nil || len(w.Plan.MayDie()) != 1 || w.Request.Deadline != time.Hour {
+	if !ok || w.Verb != feed.Drain || w.Host != "p/h" || w.Request.Deadline != time.Hour {
 		t.Errorf("%+v", w)
 	}
 	clock = clock.Add(2 * time.Minute)
@@ -91,16 +88,60 @@ func TestSeveralPlans(t *testing.T) {
 	m = m.SetHost("p/a")
 	m.table.SelectNext(func(r row) bool { return r.it.Key.ID == "two" })
 	_, cmd := m.Update(tea.KeyPressMsg{Code: 'd', Text: "d"})
-	if w, ok := cmd().(feed.Want); !ok || w.Host != "p/a" || len(w.Plan.Items) != 2 {
+	if w, ok := cmd().(feed.Want); !ok || w.Host != "p/a" || w.Request.Deadline != time.Hour {
 		t.Errorf("%+v", w)
 	}
 	m = m.SetHost("p/c")
 	_, cmd = m.Update(tea.KeyPressMsg{Code: 'd', Text: "d"})
-	if say, ok := cmd().(feed.Say); !ok || !strings.Contains(say.Text, "no plan of c") {
-		t.Errorf("%+v", say)
+	if w, ok := cmd().(feed.Want); !ok || w.Host != "p/c" {
+		t.Errorf("%+v", w)
 	}
 	// What was asked of one is about that one.
 	if one := m.SetHost("p/z"); len(one.Hosts()) != 1 || one.Host() != "p/z" {
 		t.Errorf("%v", one.Hosts())
+	}
+}
+
+// What expires in time is no alarm, and is named all the same; what has time
+// until after the deadline is marked, in a sign and in words.
+func TestPlanSaysWhatExpiresAndWhatIsTooLate(t *testing.T) {
+	th, err := themes.Load("mono")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := time.Date(2026, 11, 29, 14, 26, 0, 0, time.UTC)
+	m := New(feed.Env{Theme: th, Keys: keys.Default(), Now: func() time.Time { return clock }, Local: time.UTC}).SetHost("p/h")
+	item := func(kind, id string, class fleet.Class, die bool, gone time.Duration) drain.PlanItem {
+		it := drain.PlanItem{Found: drain.Found{Key: fleet.Key{Kind: kind, ID: id}, Class: class, MayDie: die}, Strategy: "goes", GoneBy: clock.Add(gone)}
+		if class == fleet.Ephemeral {
+			it.Expires = it.GoneBy
+		}
+		return it
+	}
+	p := drain.Plan{Host: "p/h", Deadline: clock.Add(45 * time.Minute), Items: []drain.PlanItem{
+		item("job", "ci", fleet.Ephemeral, true, 10*time.Minute), item("service", "web", fleet.Stateless, true, 20*time.Minute),
+		item("notebook", "nb", fleet.Pausable, false, time.Hour), item("batch", "etl", fleet.Stuck, true, 50*time.Minute)}}
+	m = m.SetPlan("p/h", p, feed.Request{}, nil)
+	for _, width := range []int{80, 110} {
+		rows := map[string]string{}
+		text := ansi.Strip(m.View(width, 24))
+		for l := range strings.SplitSeq(text, "\n") {
+			if f := strings.Fields(strings.Trim(l, " ▸")); len(f) > 1 {
+				rows[f[0]], rows[f[1]] = l, l
+			}
+		}
+		for id, want := range map[string]string{"ci": "expires in time", "web": "✗", "nb": "▲", "etl": "▲"} {
+			if !strings.Contains(rows[id], want) {
+				t.Errorf("%d: %s has no %q:\n%s", width, id, want, text)
+			}
+		}
+		if strings.Contains(rows["ci"], "may die") {
+			t.Errorf("%d: an alarm about what expires in time:\n%s", width, text)
+		}
+		for _, want := range []string{"✗ may die (2): service/web, batch/etl", "2 too late", "the budget ends after the deadline: notebook/nb, batch/etl", "only if it outlives its own time: job/ci"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%d: no %q:\n%s", width, want, text)
+			}
+		}
 	}
 }

@@ -153,6 +153,12 @@ func (h told) next(e drain.Event) told {
 	}
 	switch b := body.(type) {
 	case drain.RecCordon:
+		if c := h.cordon; b.Reword && c != nil {
+			reworded := *c
+			reworded.Why = b.Reason
+			h.cordon = &reworded
+			break
+		}
 		h.asked, h.who, h.why = e.At, e.By.Name, b.Reason
 	case drain.RecCordoned:
 		h.cordoned(e, b)

@@ -23,6 +23,9 @@ func (Nothing) Focus(...fleet.HostID) {}
 // Cordon refuses.
 func (Nothing) Cordon(context.Context, fleet.HostID, string) (string, error) { return "", ErrReplay }
 
+// Reword refuses.
+func (Nothing) Reword(context.Context, fleet.HostID, string) (string, error) { return "", ErrReplay }
+
 // Uncordon refuses.
 func (Nothing) Uncordon(context.Context, fleet.HostID, bool) (string, error) { return "", ErrReplay }
 

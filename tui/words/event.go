@@ -95,6 +95,9 @@ func ask(b drain.Body) (string, bool) {
 func record(b drain.Body) (string, bool) {
 	switch r := b.(type) {
 	case drain.RecCordon:
+		if r.Reword {
+			return because("the reason of the cordon is now", r.Reason), true
+		}
 		return because("cordoning", r.Reason), true
 	case drain.RecCordoned:
 		return cordoned(r), true

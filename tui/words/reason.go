@@ -101,7 +101,7 @@ func waitsForPerson(r fleet.Reason) (string, bool) {
 	case drain.WaitUnclassified:
 		switch fleet.Verdict(a("verdict")) {
 		case fleet.Orphan, fleet.Unattributed:
-			return "nothing claims it: choose a class, keep it, or clean it", true
+			return "nothing claims it: keep it, escalate it by name, or clean it", true
 		}
 		return "no rule classifies it: choose a class or keep it", true
 	case drain.WaitNoStrategy:

@@ -1,6 +1,9 @@
 package words
 
 import (
+	"fmt"
+	"time"
+
 	"ebb/drain"
 	"ebb/fleet"
 )
@@ -30,6 +33,8 @@ func State(v *fleet.HostView, s *drain.State) (role, word string) {
 	switch {
 	case Terminated(v, s) != "":
 		return stTerminated, "terminated"
+	case Terminating(s) != "":
+		return stTerminated, "terminating"
 	case !v.Unreachable.IsZero():
 		return stUnreachable, "unreachable"
 	case !known:
@@ -62,6 +67,35 @@ func Terminated(v *fleet.HostView, s *drain.State) string {
 		return ""
 	}
 	return join(" by ", "terminated "+HM(s.Terminated), nameOf(s.TerminatedBy))
+}
+
+// Terminating says since when a host is being terminated, and by whom: an intent
+// without an outcome. That nobody can reach it is what was to be expected. "" where
+// none is.
+func Terminating(s *drain.State) string {
+	if s == nil || s.Terminating.At.IsZero() || !s.Terminated.IsZero() {
+		return ""
+	}
+	return join(" by ", "terminating since "+HMS(s.Terminating.At), nameOf(s.Terminating.By))
+}
+
+// TerminateLimit is how long a terminator may take before somebody has to look.
+const TerminateLimit = 15 * time.Minute
+
+// StuckTerminating reports whether a terminate has had no outcome for too long:
+// nobody runs it again, so a person decides.
+func StuckTerminating(s *drain.State, clock time.Time) bool {
+	return Terminating(s) != "" && clock.Sub(s.Terminating.At) > TerminateLimit
+}
+
+// StillLeft is how many of a drain's workloads have still to leave, of all, wherever it
+// is said. Before the first look at the host nothing is counted.
+func StillLeft(s drain.State) string {
+	if !s.First {
+		return "not counted yet"
+	}
+	c := s.Count()
+	return fmt.Sprintf("%d/%d left", c.Left, c.Total)
 }
 
 func drainState(s drain.State) (role, word string) {

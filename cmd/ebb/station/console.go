@@ -99,7 +99,7 @@ func (c *Console) frame(snap fleet.Snapshot) feed.Frame {
 	f := feed.Frame{
 		At: time.Now().Add(c.offset), Made: time.Now(), Snapshot: snap, Drains: maps.Clone(c.drains), Events: slices.Clip(c.events), Words: slices.Clip(c.words),
 		Journal: c.journal, Driving: map[fleet.HostID]bool{}, Policy: c.Policy,
-		Config: feed.Config{Operator: c.Actor.Name, ReadOnly: c.readOnly, Version: version.Version, Terminator: c.terminatorText()},
+		Config: feed.Config{Operator: c.Actor.Name, ReadOnly: c.readOnly, Version: version.Version, Terminator: c.terminatorText(), Demo: c.Demo},
 	}
 	for h := range c.driving {
 		f.Driving[h] = true
@@ -111,6 +111,9 @@ func (c *Console) terminatorText() string {
 	t := c.Station.Config.Terminate
 	if t.Type == "command" {
 		return strings.Join(t.Run, " ")
+	}
+	if t.Type == "poweroff" && c.Demo > 0 {
+		return t.Type + ", which on a demo host ends its agent, and no real machine"
 	}
 	return t.Type
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ebb/fleet"
+	"ebb/tui/words"
 )
 
 // Hosts lists the hosts of every plane. Planes that can't be read are in the
@@ -59,8 +60,16 @@ func (s *Station) Resolve(ctx context.Context, typed string) (fleet.HostID, erro
 	return "", &HintError{Err: fmt.Errorf("host %q: no plane lists it", typed), Next: next}
 }
 
-// nearest finds a host that begins like what was typed, or contains it.
+// nearest finds hosts that a slip of a finger leads to, or one that begins like
+// what was typed, or contains it.
 func nearest(typed string, hosts []fleet.Host) string {
+	names := make([]string, len(hosts))
+	for i, h := range hosts {
+		names[i] = h.ID.Name()
+	}
+	if near := words.Near(typed, names); len(near) > 0 {
+		return strings.Join(near, " or ")
+	}
 	for _, h := range hosts {
 		if strings.HasPrefix(h.ID.Name(), typed) || strings.Contains(h.ID.Name(), typed) {
 			return h.ID.Name()

@@ -48,6 +48,7 @@ type Station struct {
 	Actor    drain.Actor
 	Holder   string
 	Trust    engine.Trust // whose asks are obeyed
+	Demo     int          // hosts of a demo, which end with this program; 0: it is none
 
 	JournalError error
 	trouble      atomic.Pointer[error] // what a watch of the journal last had

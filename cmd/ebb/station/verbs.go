@@ -64,6 +64,17 @@ func (c *Console) Cordon(ctx context.Context, host fleet.HostID, reason string) 
 	return text, nil
 }
 
+// Reword implements feed.Verbs.
+func (c *Console) Reword(ctx context.Context, host fleet.HostID, reason string) (string, error) {
+	if err := c.may(); err != nil {
+		return "", err
+	}
+	if err := c.Engine.Reword(ctx, host, reason); err != nil {
+		return "", shown(err)
+	}
+	return "the cordon stays; its reason is now: " + reason, nil
+}
+
 func (c *Console) retryCordon(host fleet.HostID, reason string) {
 	for c.ctx.Err() == nil {
 		if v, ok := c.snapshot(host); ok && v.Cordon == fleet.Uncordoned && v.Unreachable.IsZero() {
@@ -94,7 +105,10 @@ func (c *Console) Uncordon(ctx context.Context, host fleet.HostID, theirs bool) 
 	if err != nil {
 		return "", shown(err)
 	}
-	if left.Drain != nil {
+	switch {
+	case left.Nothing:
+		return "it was not cordoned any more: there was nothing to lift", nil
+	case left.Drain != nil:
 		return "the cordon is lifted; the drain still holds it", nil
 	}
 	return "serving", nil
@@ -154,6 +168,9 @@ func (c *Console) Undrain(ctx context.Context, host fleet.HostID) (string, error
 	if err != nil {
 		return "", shown(err)
 	}
+	if left.Nothing {
+		return "no drain holds it: there was nothing to lift", nil
+	}
 	if left.Cordon != nil {
 		return "the drain hold is lifted; the cordon stays", nil
 	}
@@ -180,10 +197,8 @@ func (c *Console) Ask(ctx context.Context, host fleet.HostID, ask drain.Body) er
 	if handover && word.To == c.Actor.Name && s.Drain != "" && !s.Over() {
 		return shown(c.takeOver(ctx, host, s, word))
 	}
-	if s.Drain == "" || s.Undone {
-		return fmt.Errorf("%s has no drain", host.Name())
-	}
-	if err := c.Engine.Ask(ctx, host, s.Drain, ask); err != nil {
+	s.Host = host // that of a host without a drain is not set
+	if err := c.Engine.AskOf(ctx, s, ask); err != nil {
 		return shown(err)
 	}
 	switch ask.(type) {
