@@ -14,6 +14,7 @@ import (
 // is what acts have come to, whatever any journal says.
 //
 //	start  a command has begun to start a replacement
+//	paused it has been paused by the lever
 //	up     a process of the workload runs
 //	term   it was sent TERM
 //	end    it ends by itself

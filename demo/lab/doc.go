@@ -13,5 +13,6 @@
 // contacted. It needs root and Linux; [Missing] says what a machine lacks.
 //
 // The program labhost is what hosts run: as their first process, and as workloads.
-// [Main] tells these roles apart.
+// Beside ebb it is the lever that carries a paused workload from one host to
+// another. [Main] tells these roles apart.
 package lab

@@ -64,7 +64,7 @@ func Bin(dir string) string { return filepath.Join(dir, "bin") }
 
 // tools is what the lab runs, with the Debian package that has it.
 var tools = map[string]string{
-	"/usr/sbin/sshd": "openssh-server", "ssh-keygen": "openssh-client", "ip": "iproute2", "tini": "tini",
+	"/usr/sbin/sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client", "ip": "iproute2", "tini": "tini",
 	"unshare": "util-linux", "nsenter": "util-linux", "losetup": "mount", "systemd-nspawn": "systemd-container",
 }
 

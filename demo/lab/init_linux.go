@@ -16,7 +16,7 @@ import (
 // Main carries out one of the roles of the program labhost.
 func Main(args []string) error {
 	if len(args) == 0 {
-		return errors.New("want init, work, start or health")
+		return errors.New("want init, work, start, health, lever or carry")
 	}
 	switch role := args[0]; {
 	case role == "init" && len(args) == 3:
@@ -27,8 +27,12 @@ func Main(args []string) error {
 		return startMain()
 	case role == "health":
 		return healthMain()
+	case role == "lever":
+		return leverMain()
+	case role == "carry" && len(args) == 5:
+		return carryMain(args[1], args[2], args[3], args[4])
 	}
-	return fmt.Errorf("%q is no role: want init, work, start or health", args)
+	return fmt.Errorf("%q is no role: want init, work, start, health, lever or carry", args)
 }
 
 // order is what a lab tells the first process of a host to do.

@@ -195,8 +195,10 @@ func named() Work {
 }
 
 // startMain is the command "start" of a host.
-func startMain() error {
-	w := named()
+func startMain() error { return named().begin() }
+
+// begin starts a replacement, and declares it.
+func (w Work) begin() error {
 	if err := w.note("start"); err != nil {
 		return err
 	}
