@@ -69,7 +69,7 @@ func pages(o RunOptions) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		w.Header().Set("X-Host", filepath.Base(o.Root))
+		w.Header().Set("X-Served-By", filepath.Base(o.Root))
 		for n := range int(d / StreamEvery) {
 			_, _ = fmt.Fprintln(w, n)
 			_ = http.NewResponseController(w).Flush()

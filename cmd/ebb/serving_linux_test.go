@@ -1,24 +1,21 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"ebb/demo"
+	"ebb/demo/balancer"
 	"ebb/drain"
 	"ebb/fleet"
 )
@@ -43,17 +40,11 @@ func longestAnswer() time.Duration {
 type servingRig struct {
 	t     *testing.T
 	fleet *demo.Fleet
-	url   string // of the proxy
+	proxy *balancer.Proxy
 }
 
 func newServingRig(t *testing.T, rule string) *servingRig {
 	t.Helper()
-	haproxy, err := exec.LookPath("haproxy")
-	if err != nil {
-		if haproxy = "/usr/sbin/haproxy"; exec.Command(haproxy, "-v").Run() != nil {
-			t.Skip("HAProxy is not installed")
-		}
-	}
 	dir, err := os.MkdirTemp("", "ebb-serving-") // short: sockets lie below it
 	if err != nil {
 		t.Fatal(err)
@@ -73,32 +64,21 @@ func newServingRig(t *testing.T, rule string) *servingRig {
 		addr, err = demo.Address(f.Hosts[0].Dir, chat)
 		return err == nil
 	})
-	r.proxy(haproxy)
+	// Every host is a place where the server may be.
+	var places []balancer.Server
+	for _, h := range f.Hosts {
+		places = append(places, balancer.Server{Name: h.Name, Address: "unix@" + demo.Socket(h.Dir, chat)})
+	}
+	r.proxy = balancer.Start(t, f.Dir, places...)
 	r.configure(addr, rule)
 	r.until("the proxy knows where it is, and where it is not", r.known)
 	return r
 }
 
-// known reports whether the proxy has the first host as the only one that is up:
-// before its first checks it takes every host for one.
+// known reports whether the proxy has the first host as the only one that is up.
 func (r *servingRig) known() bool {
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.url+"/stats;csv", nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	up := []string{}
-	for sc := bufio.NewScanner(resp.Body); sc.Scan(); {
-		f := strings.Split(sc.Text(), ",") // backend, server, …, status
-		if len(f) > 17 && f[0] == "servers" && f[1] != "BACKEND" && !strings.HasPrefix(f[17], "DOWN") {
-			up = append(up, f[1])
-		}
-	}
-	return len(up) == 1 && up[0] == r.fleet.Hosts[0].Name
+	up, err := r.proxy.Up(r.t.Context())
+	return err == nil && slices.Equal(up, []string{r.fleet.Hosts[0].Name})
 }
 
 func (r *servingRig) until(what string, ok func() bool) {
@@ -110,59 +90,10 @@ func (r *servingRig) until(what string, ok func() bool) {
 	}
 }
 
-// proxy starts HAProxy on a socket that is already open. It knows every host as
-// a place where the server may be.
-func (r *servingRig) proxy(binary string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer l.Close()
-	file, err := l.(*net.TCPListener).File()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer file.Close()
-	text := `global
-  maxconn 1000
-defaults
-  mode http
-  retries 0
-  timeout connect 10s
-  timeout client 300s
-  timeout server 300s
-  timeout check 10s
-frontend in
-  bind fd@3
-  stats enable
-  stats uri /stats
-  default_backend servers
-backend servers
-  balance roundrobin
-  option httpchk GET /health
-  default-server inter 200ms fall 2 rise 1
-`
-	for _, h := range r.fleet.Hosts {
-		text += fmt.Sprintf("  server %s unix@%s check\n", h.Name, demo.Socket(h.Dir, chat))
-	}
-	conf := filepath.Join(r.fleet.Dir, "haproxy.cfg")
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "-db", "-q", "-f", conf)
-	cmd.ExtraFiles, cmd.Stderr = []*os.File{file}, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	r.url = "http://" + l.Addr().String()
-}
-
 // configure adds the rule of the server to the fleet's configuration, and a lever
 // that calls a replacement healthy only when the proxy does.
 func (r *servingRig) configure(addr, rule string) {
-	_, port, _ := strings.Cut(strings.TrimPrefix(r.url, "http://"), ":")
+	_, port, _ := strings.Cut(strings.TrimPrefix(r.proxy.URL, "http://"), ":")
 	lever := filepath.Join(r.fleet.Dir, "proxy-lever.sh")
 	script := fmt.Sprintf(`#!/bin/bash
 in=$(cat)
@@ -200,126 +131,43 @@ grace = "3m"
 	}
 }
 
-// ask reads one answer to its end, and says which host gave it.
-func (r *servingRig) ask(ctx context.Context, c *http.Client, d time.Duration) (host string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/stream?for="+d.String(), nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return "", fmt.Errorf("refused: %w", err)
-	}
-	defer resp.Body.Close()
-	host = resp.Header.Get("X-Host")
-	if resp.StatusCode != http.StatusOK {
-		return host, fmt.Errorf("refused: %s", resp.Status)
-	}
-	lines, last := 0, ""
-	sc := bufio.NewScanner(resp.Body)
-	for sc.Scan() {
-		lines, last = lines+1, sc.Text()
-	}
-	if want := int(d/demo.StreamEvery) + 1; sc.Err() != nil || last != "end" || lines != want {
-		return host, fmt.Errorf("cut after %d of %d lines: %w", lines, want, sc.Err())
-	}
-	return host, nil
-}
-
-// served counts answers.
-type served struct {
-	mu     sync.Mutex
-	whole  map[string]int // by host
-	broken []string
-}
-
-func (s *served) count(host string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.whole[host]
-}
-
-// load keeps clients asking until the returned function is called, which waits for
-// what is in flight then: a third of them for the longest answer, others for short
-// ones.
-func (r *servingRig) load(clients int, longest time.Duration) (*served, func()) {
-	s, stop := &served{whole: map[string]int{}}, make(chan struct{})
-	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
-	var wg sync.WaitGroup
-	for i := range clients {
-		wg.Go(func() {
-			for turn := 0; ; turn++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				d := time.Duration(turn%10) * longest / 50
-				if i%3 == 0 {
-					d = longest
-				}
-				host, err := r.ask(context.Background(), c, d)
-				s.mu.Lock()
-				if err != nil {
-					s.broken = append(s.broken, fmt.Sprintf("%s, %s: %v", host, d, err))
-				} else {
-					s.whole[host]++
-				}
-				s.mu.Unlock()
-				if err != nil {
-					time.Sleep(100 * time.Millisecond) // no storm of what is refused
-				}
-			}
-		})
-	}
-	end := sync.OnceFunc(func() { close(stop); wg.Wait(); c.CloseIdleConnections() })
-	r.t.Cleanup(end)
-	return s, end
-}
-
 // drained runs "ebb drain" on the first host while clients ask, and returns how
 // they fared and what the drain said.
-func (r *servingRig) drained(longest time.Duration) (*served, string) {
+func (r *servingRig) drained(longest time.Duration) (*balancer.Load, string) {
 	src := r.fleet.Hosts[0]
-	s, end := r.load(18, longest)
-	r.until("the old one serves under load", func() bool { return s.count(src.Name) > 8 })
+	l := balancer.Begin(r.proxy.URL, 18, longest, demo.StreamEvery)
+	defer l.Stop()
+	r.until("the old one serves under load", func() bool { return l.Count(src.Name) > 8 })
 	cmd := exec.CommandContext(r.t.Context(), r.fleet.Exe, "drain", src.Name, "--deadline", (2*time.Minute + 4*longest).String(), "--for", "kernel")
 	cmd.Env = append(os.Environ(), "EBB_CONFIG="+r.fleet.Config(), "EBB_OPERATOR=mira", "XDG_STATE_HOME="+filepath.Join(r.fleet.Dir, "state"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		r.t.Errorf("drain: %v\n%s", err, out)
 	}
-	before := len(r.others(s))
-	r.until("the new one serves on", func() bool { return len(r.others(s)) > 0 && s.count(r.others(s)[0]) > before+5 })
-	end()
-	return s, string(out)
+	r.until("the new one serves on", func() bool { return len(r.others(l)) > 0 && l.Count(r.others(l)[0]) > 6 })
+	l.Stop()
+	return l, string(out)
 }
 
 // others are the hosts besides the first that have given answers.
-func (r *servingRig) others(s *served) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var hosts []string
-	for h := range s.whole {
-		if h != r.fleet.Hosts[0].Name {
-			hosts = append(hosts, h)
-		}
-	}
-	return hosts
+func (r *servingRig) others(l *balancer.Load) []string {
+	whole := l.Whole()
+	delete(whole, r.fleet.Hosts[0].Name)
+	return slices.Collect(maps.Keys(whole))
 }
 
 func TestServingLeavesWhole(t *testing.T) {
 	r := newServingRig(t, `readiness = "unready"
 in_flight = { url = "http://ADDR/metrics", gauge = ["requests_running", "requests_waiting"], window = "20s" }`)
 	longest := longestAnswer()
-	s, out := r.drained(longest)
-	for _, b := range s.broken {
+	l, out := r.drained(longest)
+	for _, b := range l.Broken() {
 		t.Errorf("broken: %s", b)
 	}
-	if len(r.others(s)) != 1 {
-		t.Errorf("answers came from %v", s.whole)
+	if len(r.others(l)) != 1 {
+		t.Errorf("answers came from %v", l.Whole())
 	}
-	t.Logf("whole: %v, broken: %d, longest %s", s.whole, len(s.broken), longest)
+	t.Logf("whole: %v, broken: %d, longest %s", l.Whole(), len(l.Broken()), longest)
 	st := r.state()
 	it := st.Items[chat.Key()]
 	if st.Phase != drain.Empty || it.End != drain.LeftHost || it.EndBy != "lever" {
@@ -340,9 +188,9 @@ in_flight = { url = "http://ADDR/metrics", gauge = ["requests_running", "request
 // The same without readiness and gauges cuts answers: the test above can fail.
 func TestServingWithoutWaitingIsCut(t *testing.T) {
 	r := newServingRig(t, "")
-	s, _ := r.drained(5 * time.Second)
-	if len(s.broken) == 0 {
-		t.Errorf("nothing was cut: %v", s.whole)
+	l, _ := r.drained(5 * time.Second)
+	if len(l.Broken()) == 0 {
+		t.Errorf("nothing was cut: %v", l.Whole())
 	}
 }
 

@@ -124,40 +124,6 @@ func (h *servingHost) server(id string) (addr string, ended <-chan struct{}) {
 	return strings.TrimSpace(addr), ended
 }
 
-// proxy starts HAProxy on a socket that is already open, before two servers.
-func (h *servingHost) proxy(binary, a, b string) string {
-	h.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(h.t, err)
-	defer l.Close()
-	f, err := l.(*net.TCPListener).File()
-	ok(h.t, err)
-	defer f.Close()
-	conf := filepath.Join(h.dir, "haproxy.cfg")
-	ok(h.t, os.WriteFile(conf, fmt.Appendf(nil, `global
-  maxconn 1000
-defaults
-  mode http
-  retries 0
-  timeout connect 2s
-  timeout client 180s
-  timeout server 180s
-frontend in
-  bind fd@3
-  default_backend servers
-backend servers
-  balance roundrobin
-  option httpchk GET /health
-  default-server inter 200ms fall 2 rise 2
-  server a %s check
-  server b %s check
-`, a, b), 0o644))
-	cmd := exec.Command(binary, "-db", "-q", "-f", conf)
-	cmd.ExtraFiles = []*os.File{f}
-	started(h.t, cmd)
-	return "http://" + l.Addr().String()
-}
-
 // hold sets the drain hold.
 func (h *servingHost) hold() error {
 	_, err := h.op.Drain(h.t.Context(), wire.DrainRequest{Who: "ann", Drain: servingDrain, Journal: "file", Epoch: 1, Deadline: time.Now().Add(time.Hour)})

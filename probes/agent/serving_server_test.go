@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"time"
+
+	"ebb/demo/balancer"
 )
 
 // asServer makes the test's own executable a server instead.
@@ -37,7 +39,7 @@ func serveAnswers(args []string) int {
 			http.Error(w, "for", http.StatusBadRequest)
 			return
 		}
-		w.Header().Set("X-Backend", *id)
+		w.Header().Set(balancer.ServedBy, *id)
 		tick := time.NewTicker(piece)
 		defer tick.Stop()
 		for range int(length / piece) {
