@@ -68,7 +68,7 @@ func TestSampleFleetLoads(t *testing.T) {
 			t.Errorf("budget of %s: %+v", class, f.Budget(class))
 		}
 	}
-	if f.Terminate.Type != "command" || f.Limits != (Limits{MovesPerHost: 4, MovesPerTarget: 3, Handshakes: 8}) {
+	if f.Terminate.Type != "command" || f.Limits != (Limits{MovesPerHost: 4, MovesPerTarget: 3, Handshakes: 32}) {
 		t.Errorf("%+v %+v", f.Terminate, f.Limits)
 	}
 	if f.Notices[0].Timeout != 10*time.Second || f.Notices[1].Timeout != 3*time.Second {

@@ -66,7 +66,7 @@ type rawSSH struct {
 }
 
 func (s *source) fleet(raw rawFleet, env func(string) string, exists func(string) bool) (Fleet, error) {
-	f := Fleet{Path: s.file, Limits: Limits{MovesPerHost: 4, MovesPerTarget: 2, Handshakes: 8}}
+	f := Fleet{Path: s.file, Limits: Limits{MovesPerHost: 4, MovesPerTarget: 2, Handshakes: 32}}
 	f.Journal.URL = s.journal(raw.Journal.URL, env)
 	f.Planes = s.planes(raw.Plane, env)
 	f.Levers = s.levers(raw.Lever)

@@ -56,7 +56,7 @@ type Config struct {
 	// Agent opens (or reuses) a channel to a host's agent.
 	Agent    func(ctx context.Context, h fleet.Host) (Agent, error)
 	Interval time.Duration            // between two summaries of a host, and two polls of a plane; default 3s
-	Parallel int                      // hosts asked at the same time; default 32
+	Parallel int                      // hosts asked at the same time; default 64
 	Window   map[string]time.Duration // scheduler cache window of each plane, with its margin
 	Log      *slog.Logger
 }
@@ -75,6 +75,7 @@ type Observer struct {
 	latest  fleet.Snapshot
 	changed chan struct{} // closed and replaced at each publication
 	dirty   chan struct{}
+	listed  chan struct{} // hosts have become known
 	refocus chan struct{}
 }
 
@@ -97,7 +98,7 @@ func New(cfg Config) *Observer {
 		cfg.Interval = 3 * time.Second
 	}
 	if cfg.Parallel <= 0 {
-		cfg.Parallel = 32
+		cfg.Parallel = 64
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -111,6 +112,7 @@ func New(cfg Config) *Observer {
 		asking:  map[fleet.HostID]*asking{},
 		changed: make(chan struct{}),
 		dirty:   make(chan struct{}, 1),
+		listed:  make(chan struct{}, 1),
 		refocus: make(chan struct{}, 1),
 	}
 }

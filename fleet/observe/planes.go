@@ -67,6 +67,7 @@ func (o *Observer) takeHosts(name string, hosts []fleet.Host, claims map[fleet.H
 		if e == nil {
 			e = &entry{}
 			o.hosts[h.ID] = e
+			poke(o.listed)
 		}
 		e.view.Host = h
 		e.view.SelfClaims, e.clock = self, clock

@@ -41,8 +41,11 @@ func (o *Observer) pollHosts(ctx context.Context) error {
 				o.readSummary(ctx, h)
 			})
 		}
-		if !pause(ctx, min(o.cfg.Interval/4, 50*time.Millisecond)) {
+		select {
+		case <-ctx.Done():
 			return nil
+		case <-o.listed: // a host that has just become known does not wait
+		case <-time.After(min(o.cfg.Interval/4, 50*time.Millisecond)):
 		}
 	}
 }

@@ -16,8 +16,9 @@
 //     stays silent has its TCP connection closed, so nobody waits on it for ever.
 //   - Closing is local: [Stream.Close] and [Pool.Close] return although the
 //     other side has frozen.
-//   - The far side's limits are respected: few handshakes at a time (sshd's
-//     MaxStartups), few sessions per connection (sshd's MaxSessions).
+//   - The far side's limits are respected: few handshakes at a time with an
+//     address (sshd's MaxStartups), few sessions per connection (sshd's
+//     MaxSessions).
 //   - Every error says what failed, and its Hint method what to type next.
 //
 // What it never does: run a local command (ProxyCommand, Match exec), ask for a

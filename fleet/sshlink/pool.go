@@ -18,7 +18,7 @@ type Options struct {
 
 	Dial DialFunc // net.Dialer's by default
 
-	Handshakes      int           // at a time, over all hosts; 8 by default, below the 10 of sshd's MaxStartups
+	Handshakes      int           // at a time, over all hosts; 32 by default, of which one address gets 6 at most
 	Sessions        int           // at a time, per connection; 8 by default, below the 10 of sshd's MaxSessions
 	ConnectTimeout  time.Duration // for TCP and handshake, where ssh_config sets none; 15 s by default
 	KeepaliveEvery  time.Duration // 5 s by default
@@ -31,7 +31,7 @@ func (o *Options) fill() {
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}
-	o.Handshakes = cmp.Or(o.Handshakes, 8)
+	o.Handshakes = cmp.Or(o.Handshakes, 32)
 	o.Sessions = cmp.Or(o.Sessions, 8)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 15*time.Second)
 	o.KeepaliveEvery = cmp.Or(o.KeepaliveEvery, 5*time.Second)
@@ -39,6 +39,10 @@ func (o *Options) fill() {
 	o.BackoffBase = cmp.Or(o.BackoffBase, 500*time.Millisecond)
 	o.BackoffMax = cmp.Or(o.BackoffMax, 30*time.Second)
 }
+
+// startups is how many handshakes one address gets at a time: sshd begins to drop
+// connections at 10 (MaxStartups), and several destinations may be one server.
+const startups = 6
 
 // Pool holds one connection per destination, and makes it anew when it is asked
 // for after it was lost. Jump hosts are destinations like any other, and shared.
@@ -53,7 +57,8 @@ type Pool struct {
 
 	mu     sync.Mutex
 	closed bool
-	links  map[string]*link // by Target.key
+	links  map[string]*link         // by Target.key
+	doors  map[string]chan struct{} // by address and the way there: one token per handshake under way with it
 }
 
 // link is one destination. Guarded by Pool.mu.
@@ -80,7 +85,7 @@ func New(opt Options) (*Pool, error) {
 	life, end := context.WithCancelCause(context.Background())
 	return &Pool{
 		opt: opt, config: config, life: life, end: end,
-		slots: make(chan struct{}, opt.Handshakes), links: make(map[string]*link),
+		slots: make(chan struct{}, opt.Handshakes), links: make(map[string]*link), doors: make(map[string]chan struct{}),
 	}, nil
 }
 
@@ -210,7 +215,7 @@ func (p *Pool) try(l *link, t Target) {
 }
 
 // dial reaches t. The jump host comes first and is not waited for while holding
-// a slot, or eight chains could block each other.
+// a slot, or chains could block each other.
 func (p *Pool) dial(t Target) (*Conn, error) {
 	var via *Conn
 	if t.Via != nil {
@@ -219,11 +224,13 @@ func (p *Pool) dial(t Target) (*Conn, error) {
 			return nil, &JumpError{Target: t, Err: err}
 		}
 	}
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	case <-p.life.Done():
-		return nil, ErrClosed
+	for _, slots := range []chan struct{}{p.door(t), p.slots} {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-p.life.Done():
+			return nil, ErrClosed
+		}
 	}
 	timeout := cmp.Or(t.ConnectTimeout, p.opt.ConnectTimeout)
 	ctx, cancel := context.WithTimeoutCause(p.life, timeout, &timeoutError{timeout})
@@ -231,6 +238,20 @@ func (p *Pool) dial(t Target) (*Conn, error) {
 	return connect(ctx, t, via, p.opt.Dial, limits{
 		keepaliveEvery: p.opt.KeepaliveEvery, keepaliveWithin: p.opt.KeepaliveWithin, sessions: p.opt.Sessions,
 	})
+}
+
+// door is where the handshakes with t's server queue.
+func (p *Pool) door(t Target) chan struct{} {
+	at := t.Address()
+	for via := t.Via; via != nil; via = via.Via {
+		at += " via " + via.Address()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.doors[at] == nil {
+		p.doors[at] = make(chan struct{}, startups)
+	}
+	return p.doors[at]
 }
 
 // Last is the state of dest between attempts: when the next may start, and why
