@@ -61,7 +61,7 @@ func (c command) dial(ctx context.Context, flags hostFlags, role wire.Role) erro
 		return noSocket(role, err)
 	}
 	defer conn.Close()
-	if err := agent.WritePreface(conn, c.claimed()); err != nil {
+	if err := wire.WritePreface(conn, wire.Preface{Claimed: c.claimed()}); err != nil {
 		return err
 	}
 	if err := wire.WriteHello(c.out, wire.Hello{Proto: wire.Proto, Version: versionText(), Role: role, Machine: machine}); err != nil {
@@ -120,8 +120,8 @@ func noSocket(role wire.Role, err error) error {
 }
 
 // claimed is what sshd says about the caller. It is recorded as said.
-func (c command) claimed() agent.Claimed {
-	claimed := agent.Claimed{Operator: c.env("EBB_OPERATOR"), SSH: c.env("SSH_CONNECTION")}
+func (c command) claimed() wire.Claimed {
+	claimed := wire.Claimed{Operator: c.env("EBB_OPERATOR"), SSH: c.env("SSH_CONNECTION")}
 	if file := c.env("SSH_USER_AUTH"); file != "" {
 		if b, err := os.ReadFile(file); err == nil {
 			claimed.Key = keyFingerprint(string(b))

@@ -165,7 +165,7 @@ func (h host) socket(role wire.Role) string { return filepath.Join(h.runDir, rol
 func (c command) caller(role wire.Role) agent.Caller {
 	return agent.Caller{
 		UID: os.Getuid(), PID: os.Getpid(), SudoUID: c.env("SUDO_UID"), Role: role,
-		Claimed: agent.Claimed{Operator: c.operator(), SSH: c.env("SSH_CONNECTION")},
+		Claimed: wire.Claimed{Operator: c.operator(), SSH: c.env("SSH_CONNECTION")},
 	}
 }
 

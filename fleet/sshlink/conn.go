@@ -2,8 +2,6 @@ package sshlink
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -119,33 +117,6 @@ func (c *Conn) wait() {
 	c.wg.Wait()
 }
 
-// dialThrough opens a TCP connection from this host to another, for a
-// connection whose jump host this is.
-func (c *Conn) dialThrough(ctx context.Context, host string, port int) (net.Conn, error) {
-	payload := ssh.Marshal(struct {
-		Host       string
-		Port       uint32
-		Origin     string
-		OriginPort uint32
-	}{host, uint32(port), "127.0.0.1", 0})
-	ch, reqs, err := c.open(ctx, "direct-tcpip", payload)
-	if err != nil {
-		var refused *ssh.OpenChannelError
-		if errors.As(err, &refused) {
-			return nil, fmt.Errorf("jump host %s: %s", c.target.Name, refused.Message)
-		}
-		return nil, fmt.Errorf("jump host %s: %w", c.target.Name, err)
-	}
-	d, err := newDuplex(c, ch, func(*duplex, int64) error { return nil })
-	if err == nil {
-		err = c.spawn(func() { ssh.DiscardRequests(reqs) })
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &tunnel{duplex: d, local: c.link.RemoteAddr(), remote: hostAddr(joinHostPort(host, port))}, nil
-}
-
 // open opens a channel. If ctx ends first the channel is closed when it comes.
 func (c *Conn) open(ctx context.Context, kind string, payload []byte) (ssh.Channel, <-chan *ssh.Request, error) {
 	type opened struct {
@@ -177,22 +148,6 @@ func (c *Conn) open(ctx context.Context, kind string, payload []byte) (ssh.Chann
 		return nil, nil, c.Err()
 	}
 }
-
-// tunnel is a channel of a jump host as the link of the next connection.
-type tunnel struct {
-	*duplex
-	noDeadlines
-	local, remote net.Addr
-}
-
-func (t *tunnel) LocalAddr() net.Addr  { return t.local }
-func (t *tunnel) RemoteAddr() net.Addr { return t.remote }
-
-// hostAddr is a name and port that another machine resolves.
-type hostAddr string
-
-func (a hostAddr) Network() string { return "tcp" }
-func (a hostAddr) String() string  { return string(a) }
 
 // noDeadlines are a net.Conn's deadlines where there can be none: an SSH channel
 // has no way to give up on a read. Keepalive bounds the wait instead.

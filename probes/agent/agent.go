@@ -172,7 +172,8 @@ func (a *Agent) Run(ctx context.Context, listeners []Listener) error {
 	srv := a.server()
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
-		a.work.Go(func() { failed <- srv.Serve(roleListener{l, a.cfg.Proc, newPlaces(connsMax)}) })
+		hello := wire.Hello{Proto: wire.Proto, Version: a.cfg.Version, Role: l.Role, Machine: a.cfg.Machine}
+		a.work.Go(func() { failed <- srv.Serve(roleListener{l, a.cfg.Proc, hello, newPlaces(connsMax)}) })
 	}
 	var err error
 	select {

@@ -20,28 +20,21 @@ type Caller struct {
 	PID     int
 	SudoUID string
 	Role    wire.Role
-	Claimed Claimed
-}
-
-// Claimed is recorded as said, never relied on.
-type Claimed struct {
-	Operator string `json:"operator,omitempty"`
-	SSH      string `json:"ssh,omitempty"` // SSH_CONNECTION
-	Key      string `json:"key,omitempty"` // fingerprint of the key that sshd let in
+	Claimed wire.Claimed
 }
 
 // auditLine is one line of the audit log.
 type auditLine struct {
-	Time    time.Time `json:"time"`
-	UID     int       `json:"uid"`
-	SudoUID string    `json:"sudo_uid,omitempty"`
-	PID     int       `json:"pid"`
-	Role    wire.Role `json:"role"`
-	Verb    string    `json:"verb"`
-	What    string    `json:"what,omitempty"`
-	Why     string    `json:"why,omitempty"`
-	Outcome string    `json:"outcome"`
-	Claimed Claimed   `json:"claimed"`
+	Time    time.Time    `json:"time"`
+	UID     int          `json:"uid"`
+	SudoUID string       `json:"sudo_uid,omitempty"`
+	PID     int          `json:"pid"`
+	Role    wire.Role    `json:"role"`
+	Verb    string       `json:"verb"`
+	What    string       `json:"what,omitempty"`
+	Why     string       `json:"why,omitempty"`
+	Outcome string       `json:"outcome"`
+	Claimed wire.Claimed `json:"claimed"`
 }
 
 // auditLog appends lines that are on the disk before append returns. It opens

@@ -17,32 +17,11 @@ import (
 	"ebb/probes/wire"
 )
 
-// Preface is what dial-stdio may write before HTTP, to pass on what sshd told
-// it. It is optional, one line:
-//
-//	EBBC/1 {"ssh":"192.0.2.7 51022 192.0.2.9 22","key":"SHA256:…"}
-const (
-	prefaceMagic = "EBBC/1 "
-	prefaceMax   = 8 << 10
-)
-
-// WritePreface writes the line.
-func WritePreface(w interface{ Write([]byte) (int, error) }, c Claimed) error {
-	b, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	if len(b) > prefaceMax/2 {
-		b = []byte("{}")
-	}
-	_, err = fmt.Fprintf(w, "%s%s\n", prefaceMagic, b)
-	return err
-}
-
 // roleListener accepts connections of one role and asks the kernel who each is.
 type roleListener struct {
 	Listener
 	proc   string
+	hello  wire.Hello // for whoever asks for it
 	places *places
 }
 
@@ -96,7 +75,7 @@ func (l roleListener) Accept() (net.Conn, error) {
 }
 
 func (l roleListener) admit(c net.Conn) *roleConn {
-	conn := &roleConn{Conn: c, caller: Caller{UID: -1, Role: l.Role}}
+	conn := &roleConn{Conn: c, hello: l.hello, caller: Caller{UID: -1, Role: l.Role}}
 	if u, ok := c.(*net.UnixConn); ok {
 		if cred, err := peerOf(u); err == nil {
 			conn.caller.UID, conn.caller.PID = int(cred.Uid), int(cred.Pid)
@@ -148,10 +127,11 @@ func sudoUID(proc string, pid int) string {
 // silent holds up nobody else.
 type roleConn struct {
 	net.Conn
-	left func()
-	once sync.Once
-	br   *bufio.Reader
-	err  error
+	hello wire.Hello
+	left  func()
+	once  sync.Once
+	br    *bufio.Reader
+	err   error
 
 	mu     sync.Mutex
 	caller Caller
@@ -166,12 +146,12 @@ func (c *roleConn) Read(p []byte) (int, error) {
 }
 
 func (c *roleConn) readPreface() {
-	c.br = bufio.NewReaderSize(c.Conn, prefaceMax)
+	c.br = bufio.NewReaderSize(c.Conn, wire.PrefaceMax)
 	first, err := c.br.Peek(1)
-	if err != nil || first[0] != prefaceMagic[0] {
+	if err != nil || first[0] != wire.PrefaceMagic[0] {
 		return // the error comes again with the next read
 	}
-	if head, err := c.br.Peek(len(prefaceMagic)); err != nil || string(head) != prefaceMagic {
+	if head, err := c.br.Peek(len(wire.PrefaceMagic)); err != nil || string(head) != wire.PrefaceMagic {
 		return
 	}
 	line, err := c.br.ReadSlice('\n')
@@ -179,11 +159,15 @@ func (c *roleConn) readPreface() {
 		c.err = fmt.Errorf("preface: %w", err)
 		return
 	}
-	var claimed Claimed
-	if json.Unmarshal(line[len(prefaceMagic):], &claimed) == nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.caller.Claimed = Claimed{SSH: printable(claimed.SSH), Key: printable(claimed.Key), Operator: printable(claimed.Operator)}
+	var p wire.Preface
+	if json.Unmarshal(line[len(wire.PrefaceMagic):], &p) != nil {
+		return
+	}
+	c.mu.Lock()
+	c.caller.Claimed = wire.Claimed{SSH: printable(p.SSH), Key: printable(p.Key), Operator: printable(p.Operator)}
+	c.mu.Unlock()
+	if p.Hello {
+		c.err = wire.WriteHello(c.Conn, c.hello)
 	}
 }
 

@@ -78,7 +78,7 @@ func FuzzPreface(f *testing.F) {
 		c := &roleConn{Conn: ours}
 		got, _ := io.ReadAll(c)
 		ours.Close()
-		if !bytes.HasPrefix(said, []byte(prefaceMagic)) && !bytes.Equal(got, said) {
+		if !bytes.HasPrefix(said, []byte(wire.PrefaceMagic)) && !bytes.Equal(got, said) {
 			t.Fatalf("%q became %q", said, got)
 		}
 		if strings.ContainsAny(c.caller.Claimed.SSH+c.caller.Claimed.Key, "\n\x1b\x00") {

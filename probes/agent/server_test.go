@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ebb/fleet"
+	"ebb/probes/client"
 	"ebb/probes/wire"
 )
 
@@ -142,7 +143,7 @@ func TestWhatSSHSaysIsRecordedAsClaimed(t *testing.T) {
 	c, err := DialSocket(t.Context(), filepath.Join(r.cfg.RunDir, wire.Cordon.Socket()))
 	ok(t, err)
 	defer c.Close()
-	ok(t, WritePreface(c, Claimed{SSH: "192.0.2.7 51022 192.0.2.9 22", Key: "SHA256:abc\x1b[2J"}))
+	ok(t, wire.WritePreface(c, wire.Preface{Claimed: wire.Claimed{SSH: "192.0.2.7 51022 192.0.2.9 22", Key: "SHA256:abc\x1b[2J"}}))
 	body := `{"who":"ann"}`
 	fmt.Fprintf(c, "PUT /v1/cordon HTTP/1.1\r\nHost: x\r\nEbb-Operator: ann\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	line, err := bufio.NewReader(c).ReadString('\n')
@@ -241,5 +242,28 @@ func TestACutLinkLeavesNoWaiterBehind(t *testing.T) {
 	cancel()
 	if err := <-done; err == nil {
 		t.Fatal("a cancelled watch ended without an error")
+	}
+}
+
+// A console that sshd has let through to the socket asks who the agent is, and
+// gets the line that dial-stdio would have written.
+func TestHelloOnTheSocket(t *testing.T) {
+	r := newRig(t)
+	c, err := client.Dial(t.Context(), func(ctx context.Context) (net.Conn, error) {
+		stream, err := DialSocket(ctx, filepath.Join(r.cfg.RunDir, wire.Observe.Socket()))
+		if err == nil {
+			err = wire.WritePreface(stream, wire.Preface{Hello: true})
+		}
+		return stream, err
+	}, client.Options{Role: wire.Observe, Machine: r.cfg.Machine})
+	ok(t, err)
+	defer c.Close()
+	if want := (wire.Hello{Proto: wire.Proto, Version: r.cfg.Version, Role: wire.Observe, Machine: r.cfg.Machine}); c.Hello() != want {
+		t.Errorf("said %+v, want %+v", c.Hello(), want)
+	}
+	s, err := c.Summary(t.Context())
+	ok(t, err)
+	if s.Machine != r.cfg.Machine {
+		t.Errorf("the summary is of %q", s.Machine)
 	}
 }

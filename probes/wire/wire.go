@@ -11,6 +11,9 @@
 // The client looks for it in the first 64 KiB, so that what a shell's start-up
 // files print does no harm. After it both sides speak HTTP/2 without TLS (SSH
 // has encrypted and authenticated the channel).
+//
+// Where sshd itself lets a console through to a socket, nothing has to be started
+// on the host; the agent then writes that line, if a preface asks for it.
 package wire
 
 import (
@@ -51,6 +54,10 @@ const (
 	Terminate Role = "terminate"
 	Admission Role = "admission"
 )
+
+// RunDir is where the sockets lie on a host whose configuration says nothing
+// else.
+const RunDir = "/run/ebb"
 
 // Roles lists every role.
 var Roles = []Role{Observe, Cordon, Operate, Terminate, Admission}

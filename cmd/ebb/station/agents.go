@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -120,12 +121,20 @@ func (a *agents) dial(ctx context.Context, address string, role wire.Role) (*cli
 	return cl, key, err
 }
 
-// overSSH runs the agent's end of a channel on the host, and returns the channel
-// with the host key that the handshake showed.
+// overSSH opens a channel to the agent, and returns it with the host key that the
+// handshake showed. Where sshd lets us through to the socket for reading, nothing
+// is started on the host: that is most of what looking at a fleet would cost it.
+// Else, and for all that is recorded with what sshd says about the caller, the
+// agent's end of the channel is run there. That also finds out what is wrong.
 func (a *agents) overSSH(ctx context.Context, address string, role wire.Role) (net.Conn, ssh.PublicKey, error) {
 	conn, err := a.pool.Conn(ctx, address)
 	if err != nil {
 		return nil, nil, err
+	}
+	if role == wire.Observe && a.plain() {
+		if stream, err := throughSSHD(ctx, conn, role); err == nil {
+			return stream, conn.HostKey(), nil
+		}
 	}
 	stream, err := conn.Exec(ctx, a.command(role))
 	if err != nil {
@@ -134,13 +143,31 @@ func (a *agents) overSSH(ctx context.Context, address string, role wire.Role) (n
 	return stream.NetConn(), conn.HostKey(), nil
 }
 
+// defaultAgent is found by the PATH of whoever logs in.
+const defaultAgent = "ebbd"
+
+// plain reports whether the agent is where it is by default, and reached as whoever
+// logs in.
+func (a *agents) plain() bool {
+	return !a.cfg.SSH.Sudo && cmp.Or(a.cfg.SSH.AgentPath, defaultAgent) == defaultAgent
+}
+
+// throughSSHD connects to the agent's socket and asks the agent who it is.
+func throughSSHD(ctx context.Context, conn *sshlink.Conn, role wire.Role) (net.Conn, error) {
+	stream, err := conn.DialUnix(ctx, path.Join(wire.RunDir, role.Socket()))
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.WritePreface(stream, wire.Preface{Hello: true}); err != nil {
+		stream.Close()
+		return nil, err
+	}
+	return stream, nil
+}
+
 // command is what runs on the host, in its user's shell.
 func (a *agents) command(role wire.Role) string {
-	agent := a.cfg.SSH.AgentPath
-	if agent == "" {
-		agent = "ebbd"
-	}
-	words := []string{quote(agent), "dial-stdio", "--role", string(role)}
+	words := []string{quote(cmp.Or(a.cfg.SSH.AgentPath, defaultAgent)), "dial-stdio", "--role", string(role)}
 	if a.cfg.SSH.Sudo {
 		words = append([]string{"sudo", "-n"}, words...)
 	}
