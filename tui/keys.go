@@ -16,6 +16,9 @@ import (
 // key routes a key: to the dialog on top, the line being typed, what is global,
 // the screen. On a screen that is too small to read, keys do nothing.
 func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
+	if m.stopped {
+		return nil
+	}
 	now := m.opt.Now()
 	if m.note.kind != noteBad {
 		m.note = note{}
@@ -126,7 +129,7 @@ func (m *Model) show(o overlay) tea.Cmd {
 
 func (m *Model) paste(p tea.PasteMsg) {
 	switch {
-	case widget.TooSmall(m.width, m.height):
+	case m.stopped, widget.TooSmall(m.width, m.height):
 	case m.over != nil:
 		m.over.paste()
 	case m.line != nil:

@@ -24,7 +24,7 @@ func (m *Model) suspend() tea.Cmd {
 	}
 	driven := m.drivenHere()
 	if len(driven) == 0 {
-		return tea.Suspend
+		return m.stop()
 	}
 	var lines []string
 	for _, h := range driven {
@@ -33,7 +33,15 @@ func (m *Model) suspend() tea.Cmd {
 	lines = append(lines, "a resident engine takes them over within seconds; else they go on with fg",
 		"no grace runs out meanwhile, but the deadlines come nearer")
 	return m.ask(widget.Question{Title: "suspend, while this console drives drains", Lines: lines, Act: "suspend", Undoable: true},
-		func(*Model) tea.Cmd { return tea.Suspend })
+		(*Model).stop)
+}
+
+// stop stops the process. Until it is taken up again no key counts: one that was
+// typed meanwhile lies in the terminal, and may be read before the program knows
+// that it is back.
+func (m *Model) stop() tea.Cmd {
+	m.stopped = true
+	return tea.Suspend
 }
 
 // drivenHere lists the hosts whose drains this console drives.
@@ -50,6 +58,7 @@ func (m *Model) drivenHere() []fleet.HostID {
 // resumed draws what may have changed, and asks anew whether an open question is
 // before somebody's eyes.
 func (m *Model) resumed() tea.Cmd {
+	m.stopped = false
 	m.say(noteInfo, fmt.Sprintf("back; what is shown was read before %s", m.frame.Clock(m.env.Now()).UTC().Format("15:04:05")))
 	return m.guard.Reopen(m.env.Now())
 }

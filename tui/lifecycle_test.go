@@ -83,6 +83,38 @@ func TestResumeAsksAnew(t *testing.T) {
 	c.only("uncordon prod/gpu-017 theirs=true")
 }
 
+// What was typed while the process stood still may be read before the program
+// says that it is back: it answers nothing, acts on nothing and is no text.
+func TestKeysTypedWhileStoppedAreDropped(t *testing.T) {
+	c := open(t, fixture(), 100, 30, func(o *Options) { o.shell = func() bool { return true } })
+	c.goHost("gpu-017")
+	c.press("u")
+	c.painted()
+	if !suspends(c.m.key(ctrlZ())) {
+		t.Fatal("ctrl-z does not suspend")
+	}
+	c.press("y", "enter", "y")
+	c.send(tea.ResumeMsg{})
+	c.press("y") // still ahead of the terminal's answer
+	c.only()
+	c.painted()
+	c.press("y")
+	c.only("uncordon prod/gpu-017 theirs=true")
+
+	c = open(t, fixture(), 100, 30, func(o *Options) { o.shell = func() bool { return true } })
+	c.goHost("gpu-044")
+	_ = c.m.key(ctrlZ())
+	c.press("c", "q", ":")
+	c.send(tea.PasteMsg{Content: "cordon"})
+	c.send(tea.ResumeMsg{})
+	c.only()
+	if c.quit || c.m.line != nil {
+		t.Error("a key that was typed while it stood still counts")
+	}
+	c.press("c")
+	c.only("cordon prod/gpu-044 on a hunch")
+}
+
 // Nothing is asked of a drain, a host or a gate by a console that was opened to
 // look: every verb, by name, and every key on every screen.
 func TestReadOnlyRefusesEveryVerbAndKey(t *testing.T) {

@@ -46,6 +46,8 @@ type Model struct {
 	note     note
 	taken    int // messages so far
 
+	stopped bool // by ctrl-z; nothing counts until it was taken up again
+
 	ticking  bool // a tick is under way
 	soon     bool // within a second
 	tickGen  int  // which; older ones are dropped
