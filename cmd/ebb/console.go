@@ -44,6 +44,9 @@ func (a *app) console(ctx context.Context) error {
 	case !a.screen.plain && !isTerminal(a.out):
 		return &usageError{err: fmt.Errorf("the console needs a terminal; --plain and the commands work without one")}
 	}
+	if a.screen.plain {
+		defer a.unhurried(ctx)()
+	}
 	s, err := a.open(ctx)
 	if err != nil {
 		return err

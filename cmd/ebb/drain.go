@@ -34,6 +34,7 @@ the drain was stopped.`,
 			if err != nil {
 				return err
 			}
+			defer a.unhurried(cmd.Context())()
 			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
 				return a.drain(cmd.Context(), s, id, req, detach)
 			})

@@ -37,16 +37,18 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, getenv func(string) string) int {
-	root := newRoot(&app{in: in, out: out, errs: errs, getenv: getenv})
+	notes := &outbox{to: errs}
+	defer notes.Flush(ctx)
+	root := newRoot(&app{in: in, out: out, errs: notes, getenv: getenv})
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
-	root.SetErr(errs)
+	root.SetErr(notes)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitDone
 	}
-	report(errs, err)
+	report(notes, err)
 	return exitCode(err)
 }
 

@@ -45,6 +45,7 @@ A drain whose driver ends without a word is taken up within 20 seconds.`,
 				fmt.Fprint(a.out, residentUnit)
 				return nil
 			}
+			defer a.unhurried(cmd.Context())()
 			return a.with(cmd.Context(), func(s *station.Station) error { return a.resident(cmd.Context(), s) })
 		},
 	}
