@@ -34,7 +34,8 @@ type canvas struct {
 	asked int       // the question that was drawn last, as the guard counts
 }
 
-type drawMsg struct{}
+// drawMsg says that a moment has come that a drawing was put off to.
+type drawMsg struct{ at time.Time }
 
 // slowly says whether to spare the line.
 func (c *canvas) slowly() bool { return c.slow || c.found || c.out != nil && c.out.Slow() }
@@ -60,7 +61,9 @@ func (m *Model) pace(msg tea.Msg) tea.Cmd {
 	every := drawKeys
 	switch msg := msg.(type) {
 	case drawMsg:
-		c.next = time.Time{}
+		if !msg.at.Equal(c.next) {
+			return nil // something else was drawn sooner
+		}
 		c.due = true
 		return nil
 	case frameMsg, tickMsg, rolledMsg, focusedMsg:
@@ -88,7 +91,7 @@ func (m *Model) pace(msg tea.Msg) tea.Cmd {
 		if !pause(ctx, time.Until(at)) {
 			return nil
 		}
-		return drawMsg{}
+		return drawMsg{at}
 	}
 }
 
@@ -98,7 +101,7 @@ func (m *Model) draw() {
 	if !c.due || m.width < 1 || m.height < 1 {
 		return
 	}
-	c.due, c.drawn = false, time.Now()
+	c.due, c.drawn, c.next = false, time.Now(), time.Time{}
 	n := c.out.Show(m.Screen(), m.width, m.height)
 	if d := m.guard.Dialog(); m.guard.Waiting() && c.asked != d {
 		c.asked = d

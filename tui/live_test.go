@@ -67,7 +67,7 @@ func (l *loop) start(ctx context.Context) {
 					l.count["gate"]++
 				}
 				_, cmd := l.m.Update(msg)
-				l.m.Screen()
+				l.m.View()
 				l.mu.Unlock()
 				l.run(ctx, cmd)
 			}
