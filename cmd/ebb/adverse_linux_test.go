@@ -9,26 +9,6 @@ import (
 	"testing"
 )
 
-// What a console meets that no key was pressed for: each on a host of its own, of
-// one fleet.
-func TestConsoleUnderBadConditions(t *testing.T) {
-	t.Parallel()
-	f := startTestFleet(t, 6)
-	t.Run("journeys", func(t *testing.T) { // ends when all of them have
-		for name, journey := range map[string]func(*testing.T, testFleet){
-			"stopped and resumed":      stoppedAndResumed,
-			"keys typed while stopped": keysWhileStopped,
-			"signals while driving":    signalsWhileDriving,
-			"a terminal that hangs":    terminalThatHangs,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				journey(t, f.with(t))
-			})
-		}
-	})
-}
-
 // shell opens an interactive shell on the fleet in a terminal.
 func (f testFleet) shell(who string, width, height int) *terminal {
 	f.t.Helper()

@@ -200,10 +200,10 @@ func (f testFleet) console(who string, width, height int, args string) console {
 	f.t.Helper()
 	dir := f.t.TempDir()
 	script := fmt.Sprintf(`export EBB_CONFIG=%s EBB_OPERATOR=%s XDG_STATE_HOME=%s
-stty -a > %[4]s/before
+stty -g > %[4]s/before
 sh -c 'echo $$ > %[4]s/pid; exec %[5]s/ebb %[6]s'
 echo "ended with $?"
-stty -a > %[4]s/after.new
+stty -g > %[4]s/after.new
 mv %[4]s/after.new %[4]s/after
 sleep 600
 `, f.Config(), who, filepath.Join(f.Dir, "state-"+who), dir, programs, args)

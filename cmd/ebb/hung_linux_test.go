@@ -155,7 +155,7 @@ func terminalThatHangs(t *testing.T, f testFleet) {
 	h := f.hangs("ivan", 120, 36)
 	h.sees(0, "db-01")
 	h.types("/db-01\r")
-	h.sees(0, "1 of 6")
+	h.sees(0, "1 of 8")
 	before := len(f.events(host))
 	h.types("c")
 	f.until("it is cordoned", func() bool { return len(f.events(host)) > before })

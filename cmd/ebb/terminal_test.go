@@ -109,27 +109,21 @@ func (term *terminal) until(what string, holds func(string) bool) string {
 	}
 }
 
-// selects moves the cursor to a host of the fleet screen, by what is drawn: the
-// next key is sent once the last one has had time to show. The rows may move
-// meanwhile, and the cursor with them: where it does not move on, it begins anew.
+// filters shows one host of the fleet screen alone, so that no other can move it.
+func (term *terminal) filters(host string) {
+	term.t.Helper()
+	term.keys("/", host, "Enter")
+	term.until("the cursor on "+host+" alone", func(s string) bool { return firstWord(cursorLine(s)) == host })
+}
+
+// selects moves the cursor to a host of the fleet screen: it stays with the one
+// that a filter has left, once the filter is lifted, wherever its row moves.
 func (term *terminal) selects(host string) {
 	term.t.Helper()
-	var typed time.Time
-	last := ""
-	term.until("the cursor on "+host, func(s string) bool {
-		at := firstWord(cursorLine(s))
-		switch {
-		case at == host:
-			return true
-		case time.Since(typed) < 500*time.Millisecond:
-		case last == "" || at == last:
-			term.keys("Home")
-			typed, last = time.Now(), "-"
-		default:
-			term.keys("j")
-			typed, last = time.Now(), at
-		}
-		return false
+	term.filters(host)
+	term.keys("Escape")
+	term.until("the cursor on "+host+" among all", func(s string) bool {
+		return !strings.Contains(s, "/"+host) && firstWord(cursorLine(s)) == host
 	})
 }
 
@@ -182,13 +176,6 @@ func firstWord(line string) string {
 func (term *terminal) gone(text string) {
 	term.t.Helper()
 	term.until("no "+text, func(s string) bool { return !strings.Contains(s, text) })
-}
-
-// filters shows one host of the fleet screen alone, so that no other can move it.
-func (term *terminal) filters(host string) {
-	term.t.Helper()
-	term.keys("/", host, "Enter")
-	term.until("the cursor on "+host+" alone", func(s string) bool { return firstWord(cursorLine(s)) == host })
 }
 
 // is asks tmux about the terminal, in its format language.
