@@ -218,6 +218,7 @@ func applyOutcome(s State, e Event, b DriveOutcome) (State, error) {
 		if !it.meant(act) {
 			return
 		}
+		defer it.heard(e.At, b.Heard)
 		if b.Result == Withdrawn {
 			it.withdrawn(act, b, e.At)
 			return
@@ -235,6 +236,19 @@ func applyOutcome(s State, e Event, b DriveOutcome) (State, error) {
 		}
 		it.failed(act, b, e.At)
 	}), nil
+}
+
+// heard counts what waits between two tries from when the driver heard of the
+// last one, where that is earlier than its stamp.
+func (it *Item) heard(stamp, at time.Time) {
+	if at.IsZero() || !at.Before(stamp) {
+		return
+	}
+	for _, t := range []*time.Time{&it.RetryAt, &it.Move.AskAt} {
+		if t.Equal(stamp) {
+			*t = at
+		}
+	}
 }
 
 // meant reports whether an act was about this incarnation. A replacement belongs

@@ -88,3 +88,30 @@ func TestATimeThatOnlyTheJournalSaysHasRunOut(t *testing.T) {
 		w.until(5*time.Minute, string(c.end), w.ended("a", c.end, c.by))
 	}
 }
+
+// A journal whose clock was set back by an hour stamps what comes with the time of
+// its last event. What was tried before is tried again at once, and what fails
+// since then is, after its wait by the driver's clock.
+func TestRetriesWithAClockThatWasSetBack(t *testing.T) {
+	p := DefaultPolicy()
+	last := noon.Add(time.Hour) // what the journal stamps; it is noon
+	act := Act{ID: "d1/a/health/1", Kind: ActExec, Step: StepHealth, Key: wk("a")}
+	it := Item{Found: Found{Key: wk("a")}, RetryAt: last, Fails: 1}
+	d := &decider{p: p, now: noon}
+	if d.delayed(it) {
+		t.Fatalf("it waits for %v", d.out.Wake)
+	}
+	s := State{Drain: "d1", Items: map[fleet.Key]Item{it.Key: it}, Open: map[string]Act{act.ID: act}}
+	s, err := applyOutcome(s, Event{At: last}, DriveOutcome{Act: act.ID, Key: act.Key, Result: FailedAct, Heard: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = &decider{p: p, now: noon.Add(time.Millisecond)}
+	if !d.delayed(s.Items[it.Key]) || d.out.Wake.After(noon.Add(8*p.Retry)) {
+		t.Fatalf("woken at %v, %+v", d.out.Wake, s.Items[it.Key])
+	}
+	d.now = d.out.Wake
+	if d.delayed(s.Items[it.Key]) {
+		t.Fatal("it waits on")
+	}
+}

@@ -54,6 +54,9 @@ type (
 		State    json.RawMessage `json:"state,omitempty"`
 		Progress string          `json:"progress,omitempty"`
 		NoReturn bool            `json:"no_return,omitempty"`
+		// When the driver heard it by its own clock, where the journal's stamps can't be
+		// gone by: one whose clock was set back repeats its last one until it has caught up.
+		Heard time.Time `json:"heard,omitzero"`
 	}
 	// DriveWaits says why workloads wait, for those whose reason changed.
 	DriveWaits struct {

@@ -161,9 +161,7 @@ func (d *decider) stuckUndo(it Item, s Step) {
 // askLever asks what became of an act that runs beside the engine.
 func (d *decider) askLever(it Item) {
 	m := it.Move
-	ready := m.AskAt.Add(d.p.LeverEvery * time.Duration(min(max(it.Fails, 1), 6)))
-	if d.now.Before(ready) {
-		d.wake(ready)
+	if d.tooSoon(m.AskAt, d.p.LeverEvery*time.Duration(min(max(it.Fails, 1), 6))) {
 		return
 	}
 	step := it.Step

@@ -21,8 +21,7 @@ func (d *decider) quiesced(it Item) bool {
 		}
 	default:
 		every := d.p.HealthEvery * time.Duration(min(max(it.Fails, 1), 5))
-		if ready := it.RetryAt.Add(every); !it.RetryAt.IsZero() && d.now.Before(ready) {
-			d.wake(ready)
+		if d.tooSoon(it.RetryAt, every) {
 			return false
 		}
 		d.act(it, Act{Kind: ActQuiet, Step: StepQuiesce, Runs: d.runs(it), Quiet: it.InFlight})

@@ -96,8 +96,7 @@ func (d *decider) health(it Item, present bool) {
 		return
 	}
 	every := d.p.HealthEvery * time.Duration(min(max(it.Fails, 1), 5))
-	if ready := it.RetryAt.Add(every); !it.RetryAt.IsZero() && d.now.Before(ready) {
-		d.wake(ready)
+	if d.tooSoon(it.RetryAt, every) {
 		return
 	}
 	d.act(it, d.levered(it, StepHealth, Act{Kind: ActExec, Step: StepHealth, Target: it.Target, Exec: it.Health, Present: present}))

@@ -131,10 +131,22 @@ func (d *decider) expiring(it Item) bool {
 
 // delayed reports whether a step that failed must wait before it is tried again.
 func (d *decider) delayed(it Item) bool {
-	if it.RetryAt.IsZero() {
+	return d.tooSoon(it.RetryAt, d.p.Retry<<min(max(it.Fails-1, 0), 3))
+}
+
+// setBack is how far ahead of the driver's clock a stamp may be before it counts
+// as one from before the journal's clock was set back: two readings of one clock
+// are not as far apart.
+const setBack = time.Minute
+
+// tooSoon reports whether what was last tried at since has to wait, and has the
+// decider called when it no longer has. For what was tried at a time that is still
+// to come nobody waits, since that could be hours.
+func (d *decider) tooSoon(since time.Time, after time.Duration) bool {
+	if since.IsZero() || since.Sub(d.now) > setBack {
 		return false
 	}
-	ready := it.RetryAt.Add(d.p.Retry << min(max(it.Fails-1, 0), 3))
+	ready := since.Add(after)
 	if d.now.Before(ready) {
 		d.wake(ready)
 		return true

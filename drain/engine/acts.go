@@ -69,7 +69,11 @@ func (d *Driver) flush(ctx context.Context) error {
 	for len(d.told) > 0 {
 		a := d.told[0]
 		if _, open := d.s.Open[a.act.ID]; open {
-			if err := d.write(ctx, nil, outcome(a.act, a.answer)); err != nil {
+			told := outcome(a.act, a.answer)
+			if now := d.now(); now.Before(d.s.LastAt) {
+				told.Heard = now
+			}
+			if err := d.write(ctx, nil, told); err != nil {
 				return err
 			}
 			if a.act.Kind == drain.ActNotice || a.act.Kind == drain.ActSignal {
