@@ -12,13 +12,14 @@ import (
 	"ebb/fleet"
 )
 
-// incident is a cordon on a hunch that turns out to have been nothing.
+// incident is a night on which a host looks broken: cordoned on a hunch, begun to
+// be drained, and given back when it turns out to have been nothing.
 func incident() Script {
 	return Script{
-		Name: "incident", About: "cordon on a hunch, look, uncordon", Hosts: 3,
+		Name: "incident", About: "cordon on a hunch, look, begin to drain, and give the host back", Hosts: 3,
 		Steps: []Step{
 			{"A host looks slow: cordon it, without waiting for anything", func(ctx context.Context, s *Stage) error {
-				for _, w := range []Spec{web, nb} {
+				for _, w := range []Spec{pg, nb} {
 					if err := s.Fleet.Platform.RunOn(ctx, s.Fleet.Host(target), w); err != nil {
 						return err
 					}
@@ -42,20 +43,64 @@ func incident() Script {
 				if len(d.Findings) != 0 {
 					return fmt.Errorf("the diff shows %d findings", len(d.Findings))
 				}
-				hosts, err := s.hosts(ctx)
-				if err != nil {
+				return s.cordonedFor(ctx, "on a hunch")
+			}},
+			{"The reason is known now: say it, and have the cordon proved", func(ctx context.Context, s *Stage) error {
+				var c cordonLook
+				if err := s.read(ctx, &c, "cordon", target, "--reason", "ECC errors on two GPUs"); err != nil {
 					return err
 				}
-				if h := hosts[target].Holds; h.Cordon == nil || h.Cordon.Why != "on a hunch" || h.Drain != nil {
-					return fmt.Errorf("the holds are %+v", h)
+				if c.State != fleet.Cordoned {
+					return fmt.Errorf("the cordon is %q, not proved", c.State)
 				}
-				s.held("no ghosts, orphans or leaks; held only by the cordon %q", "on a hunch")
-				return nil
+				return s.cordonedFor(ctx, "ECC errors on two GPUs")
 			}},
-			{"The host's agent is restarted: it comes back holding", incidentRestart},
-			{"Uncordon: it serves again", incidentUncordon},
+			{"Begin to drain it: what no lever moves is named, and kept where its owner says so", incidentDrain},
+			{"The host's agent is killed in the middle: it comes back holding", incidentRestart},
+			{"It was the power cap, not the memory: stop, and give the host back", incidentGivenBack},
 		},
 	}
+}
+
+// cordonedFor wants the cordon to stand alone, with its reason.
+func (s *Stage) cordonedFor(ctx context.Context, why string) error {
+	hosts, err := s.hosts(ctx)
+	if err != nil {
+		return err
+	}
+	if h := hosts[target].Holds; h.Cordon == nil || h.Cordon.Why != why || h.Drain != nil {
+		return fmt.Errorf("the holds are %+v", h)
+	}
+	s.held("no ghosts, orphans or leaks; held only by the cordon %q", why)
+	return nil
+}
+
+func incidentDrain(ctx context.Context, s *Stage) error {
+	if err := s.background(ctx, "drain", "drain", target, "--deadline", s.dur(20*time.Minute), "--for", "hardware", "--reason", "ECC errors on two GPUs"); err != nil {
+		return err
+	}
+	for _, w := range []Spec{pg, nb} {
+		if err := s.item(ctx, target, w.Key(), "waits for its owner", func(it drain.Item) bool { return it.Reason.Code == drain.WaitNoStrategy }); err != nil {
+			return err
+		}
+	}
+	if _, err := s.run(ctx, 0, "ask", target+"/"+pg.Key().String(), "keep", "--reason", "payments: not before 06:00"); err != nil {
+		return err
+	}
+	if err := s.item(ctx, target, pg.Key(), "is kept", func(it drain.Item) bool { return it.Keep }); err != nil {
+		return err
+	}
+	if _, err := s.run(ctx, 3, "ask", target+"/"+pg.Key().String(), "class", string(fleet.Durable)); err != nil {
+		return err
+	}
+	if err := s.Fleet.Platform.OwnerEnds(s.Fleet.Host(target), nb); err != nil {
+		return err
+	}
+	if err := s.item(ctx, target, nb.Key(), "left by its owner", ended(drain.LeftHost, "owner")); err != nil {
+		return err
+	}
+	s.held("%s is kept by word of its owner, %s was ended by hers", pg.Key(), nb.Key())
+	return nil
 }
 
 func incidentRefused(ctx context.Context, s *Stage) error {
@@ -71,7 +116,7 @@ func incidentRefused(ctx context.Context, s *Stage) error {
 	if n := len(f.Workloads.Value); n != 2 {
 		return fmt.Errorf("%d workloads run, not 2", n)
 	}
-	s.held("%s and %s run on", web.Key(), nb.Key())
+	s.held("%s and %s run on", pg.Key(), nb.Key())
 	return nil
 }
 
@@ -91,16 +136,27 @@ func incidentRestart(ctx context.Context, s *Stage) error {
 	if err != nil {
 		return err
 	}
-	if f.Holds.Cordon == nil || len(f.Workloads.Value) != 2 {
+	if !f.Holds.Both() || len(f.Workloads.Value) != 1 {
 		return fmt.Errorf("after the restart: holds %+v, %d workloads", f.Holds, len(f.Workloads.Value))
 	}
-	s.held("killed with SIGKILL and started anew: cordoned as before, its workloads untouched")
+	s.held("killed with SIGKILL and started anew: both holds as before, %s untouched", pg.Key())
 	return nil
 }
 
-func incidentUncordon(ctx context.Context, s *Stage) error {
-	if _, err := s.run(ctx, 0, "uncordon", target); err != nil {
+func incidentGivenBack(ctx context.Context, s *Stage) error {
+	if _, err := s.run(ctx, 0, "handover", "--write", target+": the power cap, not the memory; pg-orders never moved"); err != nil {
 		return err
+	}
+	if _, err := s.run(ctx, 0, "ask", target, "stop", "--reason", "a false alarm: the power cap"); err != nil {
+		return err
+	}
+	if err := s.finish(ctx, "drain", 5); err != nil {
+		return err
+	}
+	for _, verb := range []string{"undrain", "uncordon"} {
+		if _, err := s.run(ctx, 0, verb, target); err != nil {
+			return err
+		}
 	}
 	h := s.Fleet.Host(target)
 	job := ci

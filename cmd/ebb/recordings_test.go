@@ -16,7 +16,7 @@ import (
 // are pressed in each.
 var recordings = []struct{ name, title, shots string }{
 	{"maintenance", "ebb: a host is drained for a new kernel, verified and terminated", "0s=2 24s=end"},
-	{"incident", "ebb: a cordon on a hunch, and back", "12s=7 16s=end"},
+	{"incident", "ebb: a cordon on a hunch, a drain begun, and the host given back", "0s=+ 4s=+ 7s=- 10s=2 17s=7 21s=end"},
 	{"deadline", "ebb: a deadline that ends with names, is extended, and then met", "0s=+ 30s=end"},
 	{"handover", "ebb: one shift hands a drain over to the next", "0s=+ 12s=6 18s=2 24s=end"},
 	{"gate-refused", "ebb: a gate that stays shut, and says why", "0s=+ 14s=6 18s=end"},
