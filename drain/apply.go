@@ -125,6 +125,7 @@ func restart(s State, e Event, a AskStart) State {
 	for k, it := range s.Items {
 		if it.Open() {
 			it.calm()
+			it.Resume = it.goingOn()
 			s.Items[k] = it
 		}
 	}
@@ -132,13 +133,14 @@ func restart(s State, e Event, a AskStart) State {
 }
 
 // carried are the workloads that a drain whose hold was lifted left in the middle
-// of a move: whoever drains the host next must not begin with a paused workload
-// of which it knows nothing.
+// of a move, or parked: whoever drains the host next must not begin with a paused
+// workload of which it knows nothing.
 func carried(s State) map[fleet.Key]Item {
 	var m map[fleet.Key]Item
 	for k, it := range s.Items {
-		if it.Open() && it.Move.Underway() {
+		if it.Open() && (it.Move.Underway() || it.Move.Resting() && s.Terminated.IsZero()) {
 			it.calm()
+			it.Resume = it.goingOn()
 			for id, a := range s.Open {
 				if a.Key == k && a.Op == OpDo && it.Move.Asked == "" {
 					it.Move.Asked = id // nobody will write its outcome into this drain
@@ -168,7 +170,7 @@ func applyBody(s State, e Event, body Body) (State, error) {
 		return s, illegal("driven with epoch %d after %d", e.Epoch, s.Epoch)
 	}
 	switch b := body.(type) {
-	case AskExtend, AskStop, AskHandover, AskClass, AskMoreTime, AskHold, AskRetry, AskEscalate, AskKeep, AskTargetGone:
+	case AskExtend, AskStop, AskHandover, AskClass, AskMoreTime, AskHold, AskRetry, AskEscalate, AskKeep, AskTargetGone, AskPark, AskResume:
 		return applyAsk(s, e, body)
 	case DriveTook:
 		return applyTook(s, e, b), nil
@@ -238,7 +240,8 @@ var follows = map[Phase][]Phase{
 	Planned:         {Cordoning},
 	Cordoning:       {Draining},
 	Draining:        {Verifying, Cordoning},
-	Verifying:       {Empty, Draining},
+	Verifying:       {Empty, Parked, Draining},
+	Parked:          {Verifying, Draining},
 	Empty:           {Verifying, Draining},
 	DeadlineReached: {Draining, Verifying},
 }

@@ -15,6 +15,9 @@ const (
 )
 
 func applyAsk(s State, e Event, body Body) (State, error) {
+	if resume, ok := body.(AskResume); ok {
+		return applyResume(s, e, resume)
+	}
 	if s.Undone {
 		return s, illegal("the drain's hold has been lifted")
 	}
@@ -91,6 +94,8 @@ func askedKey(body Body) fleet.Key {
 		return a.Key
 	case AskKeep:
 		return a.Key
+	case AskPark:
+		return a.Key
 	}
 	return fleet.Key{}
 }
@@ -120,6 +125,9 @@ func askItem(s State, e Event, body Body) (State, error) {
 	if err := askLegal(body, it); err != nil {
 		return s, err
 	}
+	if a, ok := body.(AskPark); ok && s.Refuses(a) != "" {
+		return s, illegal("%s", s.Refuses(a))
+	}
 	return change(s, k, func(it *Item) { it.asked(e, body) }), nil
 }
 
@@ -133,6 +141,10 @@ func askLegal(body Body, it Item) error {
 		if a.By <= 0 || a.By > maxMoreTime {
 			return illegal("%v more time for %s", a.By, a.Key)
 		}
+	case AskPark:
+		if !it.Key.IsZero() && (it.Class != fleet.Pausable || it.Move.Underway() || it.Move.Resting()) {
+			return illegal("park %s: only what is pausable, and not being moved or parked", a.Key)
+		}
 	case AskEscalate:
 		if !it.Key.IsZero() && !a.Run.IsZero() && a.Run != it.Run {
 			return illegal("escalate %s: it runs as %s, not as %s", a.Key, it.Run, a.Run)
@@ -142,7 +154,7 @@ func askLegal(body Body, it Item) error {
 }
 
 func (it *Item) asked(e Event, body Body) {
-	who := cmp.Or(e.By.Name, e.By.Console, e.By.Key, "an operator")
+	who := whoOf(e)
 	switch a := body.(type) {
 	case AskClass:
 		if it.Class != a.Class {
@@ -169,6 +181,9 @@ func (it *Item) asked(e Event, body Body) {
 	case AskKeep:
 		it.Keep, it.Escalated = true, ""
 		it.Reason = fleet.Because(WaitKept, "why", a.Reason, "by", who)
+	case AskPark:
+		it.Park, it.ParkBy = !a.Ship, who
+		it.RetryAt, it.Fails = time.Time{}, 0
 	case AskRetry:
 		it.retried(e.At)
 	case AskEscalate:
@@ -177,6 +192,9 @@ func (it *Item) asked(e Event, body Body) {
 		}
 	}
 }
+
+// whoOf names who made an event.
+func whoOf(e Event) string { return cmp.Or(e.By.Name, e.By.Console, e.By.Key, "an operator") }
 
 // retried takes a held or failed workload up again. The grace that ran out while
 // it was held counts for nothing, and a replacement that did not come to answer is

@@ -109,8 +109,12 @@ func refresh(old Item, f Found) Item {
 	default:
 		budget.Grace = max(budget.Grace, f.Budget.Grace)
 	}
+	park := old.Park
 	old.Found = f
 	old.Class, old.Rule, old.Budget = class, rule, budget
+	if old.ParkBy != "" {
+		old.Park = park
+	}
 	return old
 }
 
@@ -127,9 +131,16 @@ func reincarnate(old Item, f Found, at time.Time, late bool) Item {
 	if it.Held || it.Keep {
 		it.Reason = old.Reason
 	}
+	if old.ParkBy != "" {
+		it.Park, it.ParkBy = old.Park, old.ParkBy
+	}
 	if old.Open() {
 		it.StartedAt, it.HealthyAt, it.FlippedAt, it.Unsure, it.Remains, it.Move = old.StartedAt, old.HealthyAt, old.FlippedAt, old.Unsure, old.Remains, old.Move
 		it.Target, it.FirstAct, it.Overdue = old.Target, old.FirstAct, old.Overdue
+		if it.Move.Resting() || it.Move.Resuming() { // it is the same one, that rests or comes back
+			it.Resume, it.Fails, it.RetryAt, it.Reason, it.Step = old.Resume, old.Fails, old.RetryAt, old.Reason, old.Step
+			it.FoundAt, it.Late = old.FoundAt, old.Late
+		}
 		if it.Replaced() && it.ClassBy == "" {
 			it.Class, it.Rule, it.Budget = old.Class, old.Rule, old.Budget
 		}
@@ -161,6 +172,8 @@ func applyIntent(s State, e Event, b DriveIntent) (State, error) {
 		return s, illegal("act %s: there is no move", a.ID)
 	case a.moves(it) && it.Move.legal(a, s.Phase) != nil:
 		return s, it.Move.legal(a, s.Phase)
+	case a.Step == StepResume && a.Op == OpDo && it.Resume.IsZero():
+		return s, illegal("act %s: nobody has asked for %s to be resumed", a.ID, a.Key)
 	case a.Step == StepStart && !it.Unsure.IsZero() && a.Absent.IsZero():
 		return s, illegal("act %s: what became of the start of %s on %s is not known", a.ID, a.Key, it.Target)
 	case a.Step == StepStart && !it.Remains.IsZero():
@@ -178,6 +191,9 @@ func applyIntent(s State, e Event, b DriveIntent) (State, error) {
 		}
 		if a.Places() {
 			it.Placed = e.Seq
+		}
+		if a.Park {
+			it.Target = ""
 		}
 		if a.Step == StepStart && a.Op != OpUndo {
 			it.Unsure = Unsure{} // its own outcome says

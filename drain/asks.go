@@ -66,6 +66,17 @@ type (
 		Target fleet.HostID `json:"target"`
 		Reason string       `json:"reason,omitempty"`
 	}
+	// AskPark parks a pausable workload on its own host rather than shipping it, or
+	// the other way round.
+	AskPark struct {
+		Key  fleet.Key `json:"key"`
+		Ship bool      `json:"ship,omitempty"`
+	}
+	// AskResume resumes what is parked on the host, one workload or all of them. The
+	// drain is over with it; its holds stay.
+	AskResume struct {
+		Key fleet.Key `json:"key,omitzero"`
+	}
 	// AskHandover leaves word for whoever takes over.
 	AskHandover struct {
 		To   string `json:"to,omitempty"`
@@ -172,6 +183,8 @@ func (AskRetry) Kind() Kind            { return "ask.retry" }
 func (AskEscalate) Kind() Kind         { return "ask.escalate" }
 func (AskKeep) Kind() Kind             { return "ask.keep" }
 func (AskTargetGone) Kind() Kind       { return "ask.target_gone" }
+func (AskPark) Kind() Kind             { return "ask.park" }
+func (AskResume) Kind() Kind           { return "ask.resume" }
 func (AskHandover) Kind() Kind         { return "ask.handover" }
 func (AskRebind) Kind() Kind           { return "ask.rebind" }
 func (RecBound) Kind() Kind            { return "rec.bound" }
@@ -199,6 +212,8 @@ var kinds = map[Kind]func(json.RawMessage) (Body, error){
 	AskEscalate{}.Kind():         decoder[AskEscalate](),
 	AskKeep{}.Kind():             decoder[AskKeep](),
 	AskTargetGone{}.Kind():       decoder[AskTargetGone](),
+	AskPark{}.Kind():             decoder[AskPark](),
+	AskResume{}.Kind():           decoder[AskResume](),
 	AskHandover{}.Kind():         decoder[AskHandover](),
 	AskRebind{}.Kind():           decoder[AskRebind](),
 	RecBound{}.Kind():            decoder[RecBound](),

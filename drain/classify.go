@@ -31,6 +31,7 @@ func Classify(f fleet.Finding, host fleet.Host, p Policy) Found {
 	var rule fleet.ClassRule
 	found.Class, found.Rule, rule = classOf(f, subject, p)
 	budget, found.Lever, found.InFlight, found.Readiness = rule.Budget, rule.Lever, rule.InFlight, rule.Readiness
+	found.Park = rule.Park
 	found.Budget = withDefaults(budget, p.Defaults[found.Class])
 	if f.Workload != nil && f.Workload.Grace > found.Budget.Grace {
 		found.Budget.Grace = f.Workload.Grace

@@ -13,7 +13,7 @@ func (d *decider) blocking(it Item) bool {
 	if it.Open() && it.Move.Underway() && !it.Held && !it.Keep {
 		return true
 	}
-	return it.Open() && !it.Keep && it.Kept == "" && !d.excepted(it)
+	return it.Open() && !it.Keep && it.Kept == "" && !d.excepted(it) && !d.atRest(it)
 }
 
 // excepted reports whether the gate has accepted that an item stays. What was
@@ -31,14 +31,15 @@ func (d *decider) accepted(k fleet.Key) bool {
 	return ok || slices.ContainsFunc(d.facts.Accepted, func(a fleet.Accepted) bool { return a.Key == k })
 }
 
-// close moves the drain to verifying, empty, or back, by what is left. A host is
-// empty only by a reading made after the first one in which nothing stood against
-// it any more, and that was made after the last act: what a person cleaned in
-// between was an act too.
+// close moves the drain to verifying, empty or parked, or back, by what is left. A
+// host is empty only by a reading made after the first one in which nothing stood
+// against it any more, and that was made after the last act: what a person cleaned
+// in between was an act too. It is parked where all that stands against it is
+// parked on it.
 func (d *decider) close(act bool) {
 	for _, it := range d.s.Items {
 		if d.blocking(it) {
-			if d.s.Phase == Verifying || d.s.Phase == Empty {
+			if d.s.Phase == Verifying || d.s.Phase == Empty || d.s.Phase == Parked {
 				d.phase(Draining, nil, time.Time{})
 			}
 			return
@@ -48,10 +49,15 @@ func (d *decider) close(act bool) {
 		return
 	}
 	issues := d.issues()
+	parked, others := d.split(issues)
+	end := Empty
+	if len(parked) > 0 {
+		end = Parked
+	}
 	again := d.facts.At.IsZero() || !d.s.Seen.IsZero() && d.facts.At.After(d.s.Seen)
 	since := d.s.Seen
 	switch {
-	case len(issues) > 0:
+	case len(others) > 0:
 		since = time.Time{}
 	case since.IsZero():
 		since = d.facts.At
@@ -61,20 +67,20 @@ func (d *decider) close(act bool) {
 	case Draining:
 		d.phase(Verifying, issues, since)
 	case DeadlineReached:
-		if len(issues) == 0 && again {
-			d.phase(Verifying, nil, since)
-			d.phase(Empty, nil, since)
+		if len(others) == 0 && again {
+			d.phase(Verifying, parked, since)
+			d.phase(end, parked, since)
 		} else if news {
 			d.phase(DeadlineReached, issues, since)
 		}
 	case Verifying:
-		if len(issues) == 0 && again {
-			d.phase(Empty, nil, since)
+		if len(others) == 0 && again {
+			d.phase(end, parked, since)
 		} else if news {
 			d.phase(Verifying, issues, since)
 		}
-	case Empty:
-		if len(issues) > 0 {
+	case Empty, Parked:
+		if len(others) > 0 || end != d.s.Phase {
 			d.phase(Verifying, issues, since)
 		}
 	}
@@ -108,7 +114,11 @@ func (d *decider) issues() []fleet.Issue {
 	}
 	for _, k := range d.keys {
 		if it := d.s.Items[k]; it.Open() && it.Kept == "" && !d.excepted(it) {
-			add(fleet.CheckLeft, k, k.String()+" is kept, and not accepted", true)
+			what := " is kept, and not accepted"
+			if d.atRest(it) {
+				what = " is parked here, at rest"
+			}
+			add(fleet.CheckLeft, k, k.String()+what, true)
 		}
 	}
 	for _, l := range d.s.Lost {
@@ -127,7 +137,7 @@ func (d *decider) issues() []fleet.Issue {
 func (d *decider) deadline(why fleet.Reason) {
 	if why.IsZero() && !d.rebooted() {
 		d.inventory()
-		d.missing()
+		d.missing(everyone)
 	}
 	left := d.left()
 	ev := DriveDeadline{Left: left}

@@ -20,7 +20,8 @@ func TestNeverTwoCopies(t *testing.T) {
 		w.slow = time.Duration(rapid.SampledFrom([]int{0, 7, 45}).Draw(t, "slow")) * time.Second
 		for i := range rapid.IntRange(1, 3).Draw(t, "n") {
 			class := rapid.SampledFrom([]fleet.Class{fleet.Pausable, fleet.Durable}).Draw(t, "class")
-			w.add(fmt.Sprintf("w%d", i), class, levered(rapid.IntRange(0, 2).Draw(t, "mode")))
+			park := class == fleet.Pausable && rapid.Bool().Draw(t, "park")
+			w.add(fmt.Sprintf("w%d", i), class, levered(rapid.IntRange(0, 2).Draw(t, "mode")), func(p *proc) { p.park = park })
 		}
 		flaky := rapid.IntRange(0, 6).Draw(t, "flaky")
 		w.answer = func(Act) (Result, string) {
@@ -41,7 +42,15 @@ func TestNeverTwoCopies(t *testing.T) {
 
 func disturb(t *rapid.T, w *world, i int) {
 	k := wk(fmt.Sprintf("w%d", rapid.IntRange(0, 2).Draw(t, "who")))
-	switch rapid.IntRange(0, 15).Draw(t, "what") {
+	switch rapid.IntRange(0, 19).Draw(t, "what") {
+	case 16, 17:
+		w.askAny(AskResume{})
+	case 18:
+		w.askAny(AskPark{Key: k, Ship: rapid.Bool().Draw(t, "ship")})
+	case 19:
+		if rapid.Bool().Draw(t, "reboot") {
+			w.reboot(fmt.Sprintf("b%d", i+2))
+		}
 	case 0:
 		if !w.driverGone {
 			w.driverGone, w.inflight = true, nil

@@ -13,7 +13,8 @@
 // What this package promises: nothing that no rule classifies is acted upon; no
 // KILL is decided before notice, TERM, the full grace, TERM, 30 seconds and a
 // durable record; there are never two runnable copies of a workload that is
-// moved (see Move); what vanished without cause is called lost; and a deadline
+// moved (see Move), and what is parked on its host comes back on word only (see
+// parkWay); what vanished without cause is called lost; and a deadline
 // names everything that is left before anything else happens: then moves past
 // their point of no return are finished and others are rolled back, but no such
 // act keeps the names waiting. Waits are times in

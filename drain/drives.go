@@ -133,6 +133,7 @@ type Found struct {
 	InFlight  *fleet.InFlight `json:"in_flight,omitempty"`
 	Readiness string          `json:"readiness,omitempty"`
 	Needs     fleet.Needs     `json:"needs,omitzero"`
+	Park      bool            `json:"park,omitempty"` // it is to be parked here rather than shipped
 }
 
 // Wait is one workload's reason for waiting.
@@ -197,6 +198,10 @@ type Act struct {
 	Of    string      `json:"of,omitempty"`    // status: the act that is asked about
 	Class fleet.Class `json:"class,omitempty"` // whose way it takes, with the first act of a move
 	Steps []Step      `json:"steps,omitempty"` // the whole way, with the first act of a move
+	// With the first act of one that is parked: that it is, and on what its snapshot
+	// depends.
+	Park   bool              `json:"park,omitempty"`
+	Compat map[string]string `json:"compat,omitempty"`
 
 	// Of a quiet act: it is done when every gauge has read zero for the window.
 	Quiet *fleet.InFlight `json:"quiet,omitempty"`
@@ -238,6 +243,7 @@ const (
 	ActSignal ActKind = "signal" // on the source's agent
 	ActExec   ActKind = "exec"   // on the target's agent
 	ActFlip   ActKind = "flip"   // at the plane: the claim moves to the target
+	ActRest   ActKind = "rest"   // at the plane: the claim is at rest, or runs again
 	ActLever  ActKind = "lever"  // a program beside the engine
 	ActQuiet  ActKind = "quiet"  // on the source's agent: wait until nothing is in flight
 )

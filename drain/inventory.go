@@ -11,13 +11,35 @@ import (
 // inventory adds what the host shows and the drain does not know yet. Passes
 // repeat it, so what arrives in mid-drain is seen, and marked late.
 func (d *decider) inventory() {
+	fresh, again := d.look()
+	machine, boot := d.facts.Machine, d.facts.Boot
+	if d.s.Machine != "" {
+		machine = ""
+	}
+	if d.s.Boot != "" {
+		boot = ""
+	}
+	if len(again) > 0 {
+		d.emit(DriveFound{Items: sortedFound(again), Again: true})
+	}
+	if len(fresh) == 0 && d.s.First && machine == "" && boot == "" {
+		return
+	}
+	d.emit(DriveFound{Items: sortedFound(fresh), Late: d.s.First, Machine: machine, Boot: boot})
+	if len(fresh) > 0 {
+		d.keys = sortedKeys(d.s.Items)
+	}
+}
+
+// look takes note of what this reading shows, and tells what of that is new to the
+// drain, and of what it says something new.
+func (d *decider) look() (fresh, again []Found) {
 	d.present = make(map[fleet.Key]bool, len(d.v.Source.Findings))
 	d.seen = make(map[fleet.Key]*Found, len(d.v.Source.Findings))
 	shown := make([]Found, 0, len(d.v.Source.Findings)) // never grows: d.seen points into it
 	for _, w := range d.facts.Workloads.Value {
 		d.present[w.Key] = w.Phase != fleet.Gone
 	}
-	var fresh, again []Found
 	for _, f := range d.v.Source.Findings {
 		if f.Process == nil && (f.Workload == nil || f.Workload.Phase == fleet.Gone) {
 			continue
@@ -40,23 +62,7 @@ func (d *decider) inventory() {
 			again = append(again, found)
 		}
 	}
-	machine, boot := d.facts.Machine, d.facts.Boot
-	if d.s.Machine != "" {
-		machine = ""
-	}
-	if d.s.Boot != "" {
-		boot = ""
-	}
-	if len(again) > 0 {
-		d.emit(DriveFound{Items: sortedFound(again), Again: true})
-	}
-	if len(fresh) == 0 && d.s.First && machine == "" && boot == "" {
-		return
-	}
-	d.emit(DriveFound{Items: sortedFound(fresh), Late: d.s.First, Machine: machine, Boot: boot})
-	if len(fresh) > 0 {
-		d.keys = sortedKeys(d.s.Items)
-	}
+	return fresh, again
 }
 
 // classify is Classify for an item that may be known already: what a person
@@ -64,7 +70,10 @@ func (d *decider) inventory() {
 func (d *decider) classify(f fleet.Finding, old Item) Found {
 	found := Classify(f, d.v.Source.Host, d.p)
 	found.Kept = d.kept(f)
-	moved := old.Open() && (old.Replaced() || old.Move.Underway() || old.Move.Complete())
+	moved := old.Open() && (old.Replaced() || old.Move.Underway() || old.Move.Complete() || old.Move.Resting())
+	if old.ParkBy != "" || moved {
+		found.Park = old.Park
+	}
 	switch {
 	case old.ClassBy != "":
 		if found.Class != old.Class {
@@ -134,7 +143,7 @@ func differs(it Item, f Found) bool {
 	}
 	return it.Verdict != f.Verdict || it.Class != f.Class || it.Phase != f.Phase || it.Rule != f.Rule ||
 		!it.Expires.Equal(f.Expires) || it.Declared != f.Declared || it.MayDie != f.MayDie || it.Kept != f.Kept ||
-		it.Lever != f.Lever || it.Readiness != f.Readiness || !sameInFlight(it.InFlight, f.InFlight) || !sameNeeds(it.Needs, f.Needs) ||
+		it.Park != f.Park || it.Lever != f.Lever || it.Readiness != f.Readiness || !sameInFlight(it.InFlight, f.InFlight) || !sameNeeds(it.Needs, f.Needs) ||
 		it.Start != f.Start || it.Health != f.Health || it.Stop != f.Stop || it.Owner != f.Owner ||
 		it.Budget.Move < f.Budget.Move || it.Budget.Grace < f.Budget.Grace
 }
@@ -161,9 +170,13 @@ func mayDie(f Found) bool {
 	return false
 }
 
-// missing decides about items that are no longer on the host. Only a reading of
-// workloads and processes that succeeded can show that something is gone.
-func (d *decider) missing() {
+// everyone is all items, for missing.
+func everyone(Item) bool { return true }
+
+// missing decides about items that are no longer on the host, those of them that
+// are asked about. Only a reading of workloads and processes that succeeded can
+// show that something is gone.
+func (d *decider) missing(about func(Item) bool) {
 	probe, detail := "", ""
 	switch {
 	case d.facts.Processes.Status != fleet.OK:
@@ -189,6 +202,9 @@ func (d *decider) missing() {
 	var ends []Ended
 	for _, k := range d.keys {
 		it := d.s.Items[k]
+		if !about(it) {
+			continue
+		}
 		here := d.present[k] || processes[k]
 		if it.Open() && !here && strays[it.Run] { // its manifest was removed, say: that ends no process
 			here = true
@@ -279,6 +295,9 @@ func (d *decider) fate(it Item) (Ended, bool) {
 		return Ended{}, false // its strategy goes on, so that the service comes back
 	}
 	how := "it vanished, and its owner did not say so"
+	if it.Move.Resting() {
+		how = "it was parked here, and its state is gone"
+	}
 	if !it.StartedAt.IsZero() {
 		how = "it vanished before its replacement on " + it.Target.Name() + " answered"
 	}

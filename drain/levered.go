@@ -2,6 +2,7 @@ package drain
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,7 +31,10 @@ func (it *Item) leverAnswered(a Act, b DriveOutcome, at time.Time) {
 			}
 			break
 		}
-		it.succeeded(a, at)
+		if it.succeeded(a, at); a.Step == StepWake {
+			it.resumed(at)
+			reason = it.Reason
+		}
 	case RunningAct:
 		if a.Op != OpUndo {
 			reason = fleet.Because(WaitRunning, "lever", lever, "step", string(a.Step), "detail", b.Progress)
@@ -50,6 +54,10 @@ func (it *Item) leverAnswered(a Act, b DriveOutcome, at time.Time) {
 		}
 		it.RetryAt, it.Fails = at, it.Fails+1
 		reason = fleet.Because(WaitFailed, "step", string(a.tag()), "detail", detail, "code", b.Reason.Code)
+		if it.Move.Resuming() && (b.Result == Refused || it.Fails >= giveUp) {
+			it.Fails = giveUp
+			reason = fleet.Because(WaitNotResumed, "step", string(a.Step), "detail", detail)
+		}
 	}
 	if !it.Held && !it.Keep {
 		it.Reason = reason
@@ -59,6 +67,10 @@ func (it *Item) leverAnswered(a Act, b DriveOutcome, at time.Time) {
 // leverWay finds the lever of an item and its way; a reason says why there is
 // none.
 func (d *decider) leverWay(f Found) (LeverSpec, []Step, fleet.Reason) {
+	return d.wayOf(f, d.parks(f))
+}
+
+func (d *decider) wayOf(f Found, park bool) (LeverSpec, []Step, fleet.Reason) {
 	if f.Lever == "" {
 		return LeverSpec{}, nil, fleet.Because(WaitNoStrategy, "class", string(f.Class))
 	}
@@ -66,7 +78,7 @@ func (d *decider) leverWay(f Found) (LeverSpec, []Step, fleet.Reason) {
 	if !ok {
 		return spec, nil, fleet.Because(WaitNoLever, "lever", f.Lever)
 	}
-	steps, missing := way(f.Class, spec)
+	steps, missing := way(f.Class, spec, park)
 	if missing != "" {
 		return spec, nil, fleet.Because(WaitNoLever, "lever", f.Lever, "step", string(missing))
 	}
@@ -87,7 +99,7 @@ func (d *decider) move(it Item) {
 	case m.Asked != "":
 		d.askLever(it)
 	case m.Underway():
-		d.forward(it, m.Steps)
+		d.forward(it)
 	case m.Complete():
 		d.because(it, fleet.Because(WaitLeaving))
 	default:
@@ -139,7 +151,11 @@ func (d *decider) undo(it Item, why string) {
 		d.stuckUndo(it, s)
 		return
 	}
-	d.act(it, Act{Kind: ActLever, Op: OpUndo, Step: s, Lever: m.Lever, Target: it.Target})
+	a := Act{Kind: ActLever, Op: OpUndo, Step: s, Lever: m.Lever, Target: it.Target}
+	if rest(s) {
+		d.flips(&a)
+	}
+	d.act(it, a)
 	if !it.Held && !it.Keep { // what a person said stays the reason
 		d.because(it, fleet.Because(WaitUndo, "step", string(s), "why", why))
 	}
@@ -175,10 +191,12 @@ func (d *decider) askLever(it Item) {
 	d.act(it, a)
 }
 
-// flips makes an act one that moves the claim, after the lever has moved the
-// traffic if it does that.
+// flips makes an act one that changes the claim, after the lever has done its part
+// if it has one.
 func (d *decider) flips(a *Act) {
-	a.Kind = ActFlip
+	if a.Kind = ActFlip; rest(a.Step) {
+		a.Kind = ActRest
+	}
 	if spec, ok := d.p.Levers[a.Lever]; !ok || !spec.Does(a.Step) {
 		a.Lever = ""
 	}
@@ -202,27 +220,33 @@ func (d *decider) setOut(it Item) {
 		d.because(it, fleet.Because(WaitTurn, "limit", strconv.Itoa(d.p.MovesPerHost), "running", strconv.Itoa(d.moving)))
 		return
 	}
-	target, why := d.place(it)
-	if target == "" {
+	first := Act{Kind: ActLever, Op: OpDo, Step: steps[0], Lever: spec.Name, Class: it.Class, Steps: steps}
+	if first.Park = d.parks(it.Found); first.Park {
+		first.Compat = dependsOn(it.Found, offerOf(d.v.Source))
+	} else if first.Target, why = d.place(it); first.Target == "" {
 		d.because(it, why)
 		return
 	}
 	d.moving++
-	d.promise(target, it)
-	d.act(it, Act{Kind: ActLever, Op: OpDo, Step: steps[0], Lever: spec.Name, Target: target, Class: it.Class, Steps: steps})
+	d.promise(first.Target, it)
+	d.act(it, first)
 	d.because(it, fleet.Because(WaitLever, "lever", spec.Name, "step", string(steps[0])))
 }
 
 // forward does the next step.
-func (d *decider) forward(it Item, steps []Step) {
-	m := it.Move
-	step := m.Next()
+func (d *decider) forward(it Item) {
 	switch {
 	case d.delayed(it):
 		return
-	case !m.NoReturn && d.doubted(it):
+	case !it.Move.NoReturn && d.doubted(it):
 		return
 	}
+	d.step(it, it.Move.Next())
+}
+
+// step asks for one step of a move.
+func (d *decider) step(it Item, step Step) {
+	m := it.Move
 	a := Act{Kind: ActLever, Op: OpDo, Step: step, Lever: m.Lever, Target: it.Target}
 	if atPlane(step) {
 		d.flips(&a)
@@ -248,26 +272,55 @@ func (d *decider) doubted(it Item) bool {
 }
 
 // unsettled goes on, in a drain that has been stopped, with what must be finished
-// or rolled back.
+// or rolled back, and with what was parked and is asked for again. The host of that
+// may be held no more, and has most likely been rebooted.
 func (d *decider) unsettled() {
 	if why := d.readable(); !why.IsZero() {
 		d.wait(why)
 		return
 	}
 	d.index()
-	switch h := d.facts.Holds; {
-	case h.Drain == nil || h.Drain.Drain != d.s.Drain:
+	held := d.facts.Holds.Drain
+	if held != nil && held.Drain != d.s.Drain { // it is another's to decide about
 		d.wait(fleet.Because(WaitHold, "what", "drain"))
 		return
-	case d.s.Boot != "" && d.s.Boot != d.facts.Boot:
-		d.wait(fleet.Because(WaitRebooted, "boot", d.facts.Boot))
-		return
 	}
-	d.wait(fleet.Reason{})
+	why := d.settlesNot(held)
+	d.look()
+	d.missing(func(it Item) bool { return it.Move.Resting() })
+	same := why.IsZero()
+	if same && d.s.Resumes() {
+		why = d.whole
+	}
+	d.wait(why)
 	for _, k := range d.keys {
-		if it := d.s.Items[k]; it.Open() && it.Move.Underway() {
+		it := d.s.Items[k]
+		switch {
+		case !it.Open():
+		case it.Move.Resting(), it.Move.Resuming():
+			if it.MissingAt.IsZero() || it.Move.Resuming() {
+				d.bringBack(it)
+			}
+		case same && it.Move.Underway():
 			d.move(it)
 		}
 	}
 	d.flushReasons()
+}
+
+// settlesNot says why moves that are to be finished or rolled back stay as they are:
+// the hold under which they began is gone, or that boot.
+func (d *decider) settlesNot(held *fleet.Hold) fleet.Reason {
+	moving := slices.ContainsFunc(d.keys, func(k fleet.Key) bool {
+		it := d.s.Items[k]
+		return it.Open() && it.Move.Underway() && !it.Move.Resuming()
+	})
+	switch {
+	case !moving:
+	case held == nil:
+		return fleet.Because(WaitHold, "what", "drain")
+	case d.s.Boot != "" && d.s.Boot != d.facts.Boot:
+		return fleet.Because(WaitRebooted, "boot", d.facts.Boot)
+	}
+	return fleet.Reason{}
 }

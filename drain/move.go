@@ -40,15 +40,19 @@ type LeverSpec struct {
 // Does reports whether the lever has a step.
 func (l LeverSpec) Does(s Step) bool { return len(l.Steps) == 0 || slices.Contains(l.Steps, s) }
 
-// way is the strategy of a class with a lever; missing names a step that the
-// class can't do without.
-func way(c fleet.Class, l LeverSpec) (steps []Step, missing Step) {
-	for _, s := range needed[c] {
+// way is the strategy of a class with a lever, for a workload that is moved or one
+// that is parked; missing names a step that it can't do without.
+func way(c fleet.Class, l LeverSpec, park bool) (steps []Step, missing Step) {
+	need, all := needed[c], ways[c]
+	if park {
+		need, all = parkNeeds, parkWay
+	}
+	for _, s := range need {
 		if !l.Does(s) {
 			return nil, s
 		}
 	}
-	for _, s := range ways[c] {
+	for _, s := range all {
 		if l.Does(s) || atPlane(s) {
 			steps = append(steps, s)
 		}
@@ -64,8 +68,13 @@ func WayOf(c fleet.Class) []Step {
 	return slices.Clone(ways[c])
 }
 
-// atPlane reports whether a step moves the claim.
-func atPlane(s Step) bool { return s == StepFlip || s == StepRepoint }
+// atPlane reports whether a step changes the claim: where the workload is, or
+// whether it rests.
+func atPlane(s Step) bool { return s == StepFlip || s == StepRepoint || rest(s) }
+
+// rest reports whether a step says at the plane that the workload rests, or that
+// it runs again.
+func rest(s Step) bool { return s == StepPark || s == StepWake }
 
 // Move is how far a lever has brought a workload. It belongs to the workload, not
 // to one incarnation: what a snapshot ended may be gone while its move goes on.
@@ -94,11 +103,15 @@ type Move struct {
 	NoReturn bool `json:"no_return,omitempty"`
 	// Undoing says that it is being rolled back, until nothing of it is left.
 	Undoing bool `json:"undoing,omitempty"`
+	// Park says that it ends on its own host, and Compat what its snapshot can be
+	// resumed on: see parkWay.
+	Park   bool              `json:"park,omitempty"`
+	Compat map[string]string `json:"compat,omitempty"`
 }
 
 // Underway reports whether something of the move has begun and nothing has ended
 // it.
-func (m Move) Underway() bool { return len(m.Begun) > 0 && !m.Complete() }
+func (m Move) Underway() bool { return len(m.Begun) > 0 && !m.Complete() && !m.Resting() }
 
 // Complete reports whether every step is done.
 func (m Move) Complete() bool { return len(m.Steps) > 0 && !m.Undoing && m.Next() == "" }
@@ -124,8 +137,11 @@ func (m Move) Last() Step {
 }
 
 // noReturn reports whether beginning a step means that the move can only be
-// finished: from then on the claim, or the write position, may be the target's.
-func noReturn(s Step) bool { return s == StepFlip || s == StepPromote || s == StepRepoint }
+// finished: from then on the claim, or the write position, may be the target's; or
+// what was parked may run.
+func noReturn(s Step) bool {
+	return s == StepFlip || s == StepPromote || s == StepRepoint || s == StepResume
+}
 
 // legal says why an act of a lever does not follow from where the move stands.
 // It is the last look before the act, whoever decided upon it.
@@ -149,7 +165,7 @@ func (m Move) legal(a Act, phase Phase) error {
 		return illegal("act %s: begun while the move is rolled back", a.ID)
 	case m.Asked != "":
 		return illegal("act %s: begun while %s runs", a.ID, m.Asked)
-	case late && !m.NoReturn:
+	case late && !m.NoReturn && a.Step != StepResume:
 		return illegal("act %s: begun in a drain that is over", a.ID)
 	}
 	steps := m.Steps
@@ -178,7 +194,7 @@ func (m Move) begin(a Act, it Item, at time.Time) Move {
 		return m
 	}
 	if len(m.Steps) == 0 {
-		m = Move{Lever: a.Lever, Class: a.Class, Run: it.Run, Steps: slices.Clone(a.Steps), Rounds: m.Rounds}
+		m = Move{Lever: a.Lever, Class: a.Class, Run: it.Run, Steps: slices.Clone(a.Steps), Rounds: m.Rounds, Park: a.Park, Compat: maps.Clone(a.Compat)}
 	}
 	m.Begun = set(m.Begun, a.Step, at)
 	m.NoReturn = m.NoReturn || noReturn(a.Step)

@@ -23,6 +23,9 @@ type View struct {
 	Anew []fleet.HostID
 	// Promised is what other drains are bringing to the targets.
 	Promised map[fleet.HostID][]fleet.Needs
+	// Parked is what the journal says is parked on the source, and since when; for a
+	// plan, which knows no state.
+	Parked map[fleet.Key]time.Time
 	// JournalHost is the address of the machine that serves the journal, where
 	// that is known.
 	JournalHost string
@@ -66,10 +69,10 @@ type decider struct {
 }
 
 func (d *decider) run() {
-	if d.s.Drain == "" || d.s.Phase == NoDrain || d.s.Undone {
+	if d.s.Drain == "" || d.s.Phase == NoDrain || d.s.Undone && !d.s.Resumes() {
 		return
 	}
-	if d.s.Phase == Stopped {
+	if d.s.Phase == Stopped || d.s.Undone {
 		if d.s.Unsettled() {
 			d.unsettled()
 		}
@@ -78,7 +81,7 @@ func (d *decider) run() {
 	d.wake(d.s.Deadline)
 	why := d.readable()
 	d.index()
-	if d.s.Phase != DeadlineReached && d.s.Phase != Empty && !d.now.Before(d.s.Deadline) {
+	if d.s.Phase != DeadlineReached && d.s.Phase != Empty && d.s.Phase != Parked && !d.now.Before(d.s.Deadline) {
 		d.deadline(why)
 		return
 	}
@@ -112,7 +115,7 @@ func (d *decider) run() {
 func (d *decider) draining() {
 	act := d.mayAct()
 	d.inventory()
-	d.missing()
+	d.missing(everyone)
 	if act {
 		d.strategies()
 	}
@@ -156,7 +159,7 @@ func (d *decider) rebooted() bool {
 	var ends []Ended
 	for _, k := range d.keys {
 		it := d.s.Items[k]
-		if !it.Open() || it.Phase == fleet.AtRest || it.Verdict == fleet.Unattributed || it.Move.Underway() {
+		if !it.Open() || it.Phase == fleet.AtRest || it.Verdict == fleet.Unattributed || it.Move.Underway() || it.Move.Resting() {
 			continue
 		}
 		end := Ended{Key: k, End: Lost, By: "the host was rebooted: boot id " + d.facts.Boot}
@@ -280,7 +283,7 @@ func (d *decider) overdue() {
 	var keys []fleet.Key
 	for _, k := range d.keys {
 		it := d.s.Items[k]
-		if !it.Open() || it.Overdue || it.FirstAct.IsZero() || it.Budget.Move == 0 {
+		if !it.Open() || it.Overdue || it.FirstAct.IsZero() || it.Budget.Move == 0 || it.Move.Resting() {
 			continue
 		}
 		if due := it.FirstAct.Add(it.Budget.Move); !d.now.Before(due) {

@@ -18,8 +18,9 @@ type Plan struct {
 	Blocks   []string      `json:"blocks,omitempty"`  // what would keep the drain from starting or ending
 	Expected time.Time     `json:"expected,omitzero"` // when the last item should be gone, where every one has a time
 	Total    int           `json:"total"`
-	Stay     int           `json:"stay,omitempty"` // of these, how many would stay
-	Dies     int           `json:"dies,omitempty"` // and how many may be killed
+	Stay     int           `json:"stay,omitempty"`  // of these, how many would stay
+	Dies     int           `json:"dies,omitempty"`  // and how many may be killed
+	Parks    int           `json:"parks,omitempty"` // and how many are parked here until somebody resumes them
 	Classes  []PlanClass   `json:"classes,omitempty"`
 	// Refused says why no drain of this host can be started at all.
 	Refused string `json:"refused,omitempty"`
@@ -36,12 +37,18 @@ type PlanClass struct {
 // PlanItem is one line of a plan.
 type PlanItem struct {
 	Found
-	Strategy string       `json:"strategy"`
-	Steps    []Step       `json:"steps,omitempty"` // of its lever
-	Target   fleet.HostID `json:"target,omitempty"`
-	GoneBy   time.Time    `json:"gone_by,omitzero"`
-	Reason   fleet.Reason `json:"reason,omitzero"` // why it would stay
-	Says     string       `json:"says,omitempty"`  // what its lever says about the way
+	Strategy string `json:"strategy"`
+	Steps    []Step `json:"steps,omitempty"` // of its lever
+	// Parks says that it stays on this host, at rest, and After how it comes back
+	// when somebody says so. NotParked is why it is shipped although it was to be
+	// parked.
+	Parks     bool         `json:"parks,omitempty"`
+	After     []Step       `json:"after,omitempty"`
+	NotParked fleet.Reason `json:"not_parked,omitzero"`
+	Target    fleet.HostID `json:"target,omitempty"`
+	GoneBy    time.Time    `json:"gone_by,omitzero"`
+	Reason    fleet.Reason `json:"reason,omitzero"` // why it would stay
+	Says      string       `json:"says,omitempty"`  // what its lever says about the way
 }
 
 // ExpiresInTime reports whether an item that may be killed is expected to end by
@@ -133,7 +140,7 @@ func MakePlan(v View, p Policy, deadline time.Time, purpose fleet.Purpose, now t
 
 // count sums the items up; they are in the order of their classes.
 func (p *Plan) count() {
-	p.Expected, p.Total, p.Stay, p.Dies, p.Classes = expected(p.Items), len(p.Items), 0, 0, nil
+	p.Expected, p.Total, p.Stay, p.Dies, p.Parks, p.Classes = expected(p.Items), len(p.Items), 0, 0, 0, nil
 	for _, it := range p.Items {
 		if n := len(p.Classes); n == 0 || p.Classes[n-1].Class != it.Class {
 			p.Classes = append(p.Classes, PlanClass{Class: it.Class})
@@ -143,6 +150,8 @@ func (p *Plan) count() {
 		if !it.Reason.IsZero() {
 			c.Stay++
 			p.Stay++
+		} else if it.Parks {
+			p.Parks++
 		}
 		if it.MayDie {
 			c.Dies++
@@ -199,7 +208,9 @@ func (d *decider) planned(f fleet.Finding) PlanItem {
 	default:
 		it.Strategy, it.Reason = "a person decides", fleet.Because(WaitUnclassified, "verdict", string(found.Verdict))
 	}
-	if found.Phase == fleet.AtRest {
+	if at, parked := d.v.Parked[found.Key]; parked && found.Phase == fleet.AtRest {
+		it.planParked(at, d.s.For, d.now)
+	} else if found.Phase == fleet.AtRest {
 		it.MayDie, it.GoneBy, it.Target = false, time.Time{}, ""
 		it.Strategy, it.Reason = "a person decides", restReason(found.Class)
 	}
@@ -236,14 +247,45 @@ func (d *decider) planMove(it *PlanItem) {
 
 // planLever is the way of a workload that only a lever can move.
 func (d *decider) planLever(it *PlanItem) {
-	_, steps, why := d.leverWay(it.Found)
+	park, not := Parks(it.Found, d.s.For, offerOf(d.v.Source))
+	_, steps, why := d.wayOf(it.Found, park)
+	it.NotParked = not
 	if !why.IsZero() {
 		it.Reason = why
 		return
 	}
-	it.Steps = steps
-	it.Strategy = joinSteps(steps)
+	if it.Steps = steps; park {
+		i := slices.Index(steps, StepResume)
+		it.Parks, it.Steps, it.After = true, steps[:i], steps[i:]
+		it.GoneBy = d.now.Add(d.planTurn() * it.Budget.Move)
+	}
+	it.Strategy = joinSteps(it.Steps)
+	if park {
+		it.Strategy += "; on word: " + joinSteps(it.After)
+		return
+	}
 	d.planTarget(it)
+}
+
+// planTurn is the how manieth turn the next move is: moves wait for their turn, so
+// what comes behind the limit begins when those before it are done.
+func (d *decider) planTurn() time.Duration {
+	turn := 1
+	if n := d.p.MovesPerHost; n > 0 {
+		turn += d.moving / n
+	}
+	d.moving++
+	return time.Duration(turn)
+}
+
+// planParked is what becomes of a workload that an earlier drain has parked here.
+func (it *PlanItem) planParked(at time.Time, purpose fleet.Purpose, now time.Time) {
+	it.MayDie, it.Target, it.Parks = false, "", true
+	it.Strategy, it.Steps, it.GoneBy = "parked here already, at "+stamp(at), nil, now
+	it.NotParked = fleet.Reason{}
+	if _, it.After = ParkWay(); risksState(purpose) {
+		it.GoneBy, it.Reason = time.Time{}, fleet.Because(WaitParkedStays, "for", string(purpose))
+	}
 }
 
 func joinSteps(steps []Step) string {
@@ -254,10 +296,8 @@ func joinSteps(steps []Step) string {
 	return strings.Join(names, ", ")
 }
 
-// planTarget places a move, and says when it should be over: moves wait for their
-// turn, so what comes behind the limit begins when those before it are done. How
-// many a target receives at once does not count here, since they come one after
-// another.
+// planTarget places a move, and says when it should be over. How many a target
+// receives at once does not count here, since they come one after another.
 func (d *decider) planTarget(it *PlanItem) {
 	p := Placing{Found: it.Found, For: d.s.For, Source: d.v.Source, Targets: d.v.Targets, Inbound: d.inbound, Promised: d.v.Promised}
 	target, why := Place(p)
@@ -266,15 +306,11 @@ func (d *decider) planTarget(it *PlanItem) {
 		return
 	}
 	d.promise(target, Item{Found: it.Found})
-	turn := 1
-	if n := d.p.MovesPerHost; n > 0 {
-		turn += d.moving / n
-	}
+	turn := d.planTurn()
 	if n := d.p.MovesPerTarget; n > 0 {
-		turn = max(turn, 1+(len(d.inbound[target])-1)/n)
+		turn = max(turn, time.Duration(1+(len(d.inbound[target])-1)/n))
 	}
-	d.moving++
-	it.Target, it.GoneBy = target, d.now.Add(time.Duration(turn)*it.Budget.Move)
+	it.Target, it.GoneBy = target, d.now.Add(turn*it.Budget.Move)
 }
 
 // planEscalation says when an escalation that begins at a time is over, or that

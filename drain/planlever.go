@@ -22,11 +22,11 @@ type LeverWord struct {
 func (p Plan) Questions() []Job {
 	var jobs []Job
 	for _, it := range p.Items {
-		if len(it.Steps) == 0 || it.Lever == "" || it.Target == "" || !it.Reason.IsZero() {
+		if len(it.Steps) == 0 || it.Lever == "" || it.Target == "" && !it.Parks || !it.Reason.IsZero() {
 			continue
 		}
 		jobs = append(jobs, Job{Source: fleet.Host{ID: p.Host}, For: p.For, Until: p.Deadline, Item: Item{Found: it.Found, Target: it.Target},
-			Act: Act{ID: "plan/" + it.Key.String(), Kind: ActLever, Op: OpPlan, Key: it.Key, Step: it.Steps[0], Steps: it.Steps, Lever: it.Lever, Target: it.Target}})
+			Act: Act{ID: "plan/" + it.Key.String(), Kind: ActLever, Op: OpPlan, Key: it.Key, Step: it.Steps[0], Steps: slices.Concat(it.Steps, it.After), Park: it.Parks, Lever: it.Lever, Target: it.Target}})
 	}
 	return jobs
 }

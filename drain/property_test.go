@@ -50,6 +50,7 @@ func drawProc(t *rapid.T, w *world, id string) {
 		p.overstays = rapid.Bool().Draw(t, "overstays")
 		p.declared = rapid.Bool().Draw(t, "declared")
 		p.lever, p.mode = rapid.Bool().Draw(t, "lever"), rapid.IntRange(0, 2).Draw(t, "mode")
+		p.park = class == fleet.Pausable && rapid.Bool().Draw(t, "park")
 		p.says = rapid.SampledFrom(fleet.Classes).Draw(t, "says")
 		switch rapid.IntRange(0, 9).Draw(t, "odd") {
 		case 0:
@@ -83,7 +84,7 @@ func pick(t *rapid.T, w *world) *proc {
 // meddle does one thing to the world, to its observation, or to the drain.
 func meddle(t *rapid.T, w *world, i int) {
 	p := pick(t, w)
-	what := rapid.IntRange(0, 29).Draw(t, "what")
+	what := rapid.IntRange(0, 32).Draw(t, "what")
 	switch {
 	case what == 0:
 		drawProc(t, w, fmt.Sprintf("late%d", i))
@@ -114,8 +115,7 @@ func meddle(t *rapid.T, w *world, i int) {
 	case what == 12:
 		w.machine = rapid.SampledFrom([]string{"m1", "m1", "m2"}).Draw(t, "machine")
 	case what == 13 && rapid.IntRange(0, 3).Draw(t, "reboot") == 0:
-		w.boot = fmt.Sprintf("b%d", i+2)
-		clear(w.procs)
+		w.reboot(fmt.Sprintf("b%d", i+2))
 	case what == 14:
 		w.issues = nil
 		if rapid.Bool().Draw(t, "issue") {
@@ -123,7 +123,13 @@ func meddle(t *rapid.T, w *world, i int) {
 		}
 	case what == 15:
 		w.targets = w.targets[:rapid.IntRange(0, len(w.targets)).Draw(t, "targets")]
+	case what == 30:
+		w.askAny(AskResume{})
 	case p == nil:
+	case what == 31:
+		w.askAny(AskResume{Key: p.key})
+	case what == 32:
+		w.askAny(AskPark{Key: p.key, Ship: rapid.Bool().Draw(t, "ship")})
 	case what == 16:
 		w.crash(p)
 	case what == 17:

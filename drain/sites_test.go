@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,6 +17,8 @@ type site struct {
 	replayed bool
 	up       bool // the target's copy runs, or takes writes
 	repoint  bool
+	parked   bool // its state is kept at rest here
+	word     bool // somebody has asked for it to be resumed
 	mode     int  // what a snapshot does to the process: 0 stops it, 1 leaves its state at rest, 2 leaves nothing
 	ended    bool // its owner ended it: nothing brings it back
 }
@@ -122,7 +125,32 @@ func (w *world) effect(a Act) {
 		} else if p != nil && s.mode == 2 {
 			delete(w.procs, a.Key)
 		}
+	case StepPark:
+		if !s.paused || s.up {
+			w.t.Fatalf("%s is parked while it may run: paused %v, up elsewhere %v\n%s", a.Key, s.paused, s.up, w.dump())
+		}
+		s.parked = true
+		w.rest(a.Key, p)
+	case StepResume:
+		if !s.parked || s.up || !s.word || w.s.Machine != w.machine {
+			w.t.Fatalf("%s is resumed: parked %v, up elsewhere %v, asked for %v, machine %s\n%s", a.Key, s.parked, s.up, s.word, w.machine, w.dump())
+		}
+		if p != nil && p.rests {
+			n := *p
+			s.parked, s.paused, n.rests = false, false, false
+			w.respawn(&n)
+		}
+	case StepWake:
+		if p := w.procs[a.Key]; p != nil && p.rests {
+			w.t.Fatalf("%s is called awake and rests\n%s", a.Key, w.dump())
+		}
+		if !s.ended {
+			w.claims[a.Key] = append(w.claims[a.Key], claim{fleet.Running, w.now})
+		}
 	case StepRestore:
+		if s.parked {
+			w.t.Fatalf("%s is parked here and restored elsewhere\n%s", a.Key, w.dump())
+		}
 		if !s.paused {
 			w.t.Fatalf("%s is restored while its source runs\n%s", a.Key, w.dump())
 		}
@@ -152,6 +180,21 @@ func (w *world) effect(a Act) {
 
 func (w *world) undoEffect(a Act, s *site, p *proc) {
 	switch a.Step {
+	case StepPark:
+		if !s.parked {
+			return
+		}
+		s.parked = false
+		if !s.ended {
+			w.claims[a.Key] = append(w.claims[a.Key], claim{fleet.Running, w.now})
+		}
+		if p != nil && s.mode == 0 {
+			p.rests = false // its process is there again, paused
+		} else if p != nil && s.mode == 2 {
+			delete(w.procs, a.Key)
+		}
+	case StepResume, StepWake:
+		w.t.Fatalf("%s: %s is undone", a.Key, a.Step)
 	case StepRestore:
 		s.up = false
 	case StepReplay:
@@ -176,6 +219,28 @@ func (w *world) undoEffect(a Act, s *site, p *proc) {
 	}
 }
 
+// reboot ends what runs on the host; what rests is on its disk.
+func (w *world) reboot(boot string) {
+	w.boot = boot
+	maps.DeleteFunc(w.procs, func(_ fleet.Key, p *proc) bool { return !p.rests })
+}
+
+// rest leaves of a workload what is kept of it here.
+func (w *world) rest(k fleet.Key, p *proc) {
+	s := w.site(k)
+	if p == nil && w.last[k] != nil && !s.ended {
+		n := *w.last[k]
+		p = &n
+		w.procs[k] = p
+	}
+	if p != nil {
+		p.rests, p.dies = true, time.Time{}
+	}
+	if !s.ended {
+		w.claims[k] = append(w.claims[k], claim{fleet.AtRest, w.now})
+	}
+}
+
 // checkCopies is the rule that everything else serves: never two runnable copies.
 func (w *world) checkCopies(a Act) {
 	w.t.Helper()
@@ -193,6 +258,7 @@ func levered(mode int) func(*proc) {
 // movesRules give the workloads that are levered to one lever.
 func movesRules() []fleet.ClassRule {
 	var rules []fleet.ClassRule
+	rules = append(rules, fleet.ClassRule{Name: "parked", Match: fleet.RuleMatch{Label: "parked"}, Class: fleet.Pausable, Lever: "lev", Park: true})
 	for _, c := range []fleet.Class{fleet.Pausable, fleet.Durable} {
 		rules = append(rules, fleet.ClassRule{Name: "moved " + string(c), Match: fleet.RuleMatch{Label: "moved=" + string(c)}, Class: c, Lever: "lev"})
 	}

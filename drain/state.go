@@ -9,7 +9,7 @@ import (
 // Phase is where a drain stands.
 type Phase string
 
-// The phases. Stopped and DeadlineReached keep both holds.
+// The phases. Parked, Stopped and DeadlineReached keep both holds.
 const (
 	NoDrain         Phase = ""
 	Planned         Phase = "planned"
@@ -17,12 +17,13 @@ const (
 	Draining        Phase = "draining"
 	Verifying       Phase = "verifying"
 	Empty           Phase = "empty"
+	Parked          Phase = "parked" // nothing is left but what is parked here
 	DeadlineReached Phase = "deadline"
 	Stopped         Phase = "stopped"
 )
 
 // Ended reports whether a driver has nothing more to do until it is asked.
-func (p Phase) Ended() bool { return p == Empty || p == Stopped || p == DeadlineReached }
+func (p Phase) Ended() bool { return p == Empty || p == Parked || p == Stopped || p == DeadlineReached }
 
 // Step is how far a workload is on its way out.
 type Step string
@@ -53,6 +54,11 @@ const (
 	StepClock    Step = "clock"    // its clock is set right
 	StepAnswers  Step = "answers"  // it must answer
 	StepRemove   Step = "remove"   // what is left of it here goes
+
+	// Of a pausable one that stays on its host.
+	StepPark   Step = "park"   // its state is kept at rest here, and its claim says so
+	StepResume Step = "resume" // it is resumed here
+	StepWake   Step = "wake"   // its claim says that it runs
 
 	// Of a durable one.
 	StepAnnounce Step = "announce" // its users are told
@@ -148,6 +154,12 @@ type Item struct {
 	// The move too: what a lever has done, and what its next step needs.
 	Move Move `json:"move,omitzero"`
 
+	// ParkBy chose between parking and shipping; Resume is the word on which what is
+	// parked comes back, and Resumed when it did.
+	ParkBy  string `json:"park_by,omitempty"`
+	Resume  Word   `json:"resume,omitzero"`
+	Resumed Word   `json:"resumed,omitzero"`
+
 	// The last of its traffic belongs to one incarnation.
 	UnreadyAt time.Time `json:"unready_at,omitzero"`
 	QuietAt   time.Time `json:"quiet_at,omitzero"`
@@ -207,8 +219,12 @@ func (s State) Clearing() bool {
 }
 
 // Unsettled reports whether the drain has ended while moves still have to be
-// finished or rolled back: whoever drives it goes on with those.
+// finished or rolled back, or what was parked is to come back: whoever drives it
+// goes on with those.
 func (s State) Unsettled() bool {
+	if s.Resumes() {
+		return true
+	}
 	if s.Undone || s.Person || s.Newer != "" || s.Phase != Stopped && s.Phase != DeadlineReached {
 		return false
 	}
@@ -236,7 +252,7 @@ func (s State) Moving() []fleet.Key {
 
 // Counts is a drain in numbers; every screen that shows them shows names too.
 type Counts struct {
-	Total, Left, Overdue, Late, Lost, NeedsYou int
+	Total, Left, Parked, Overdue, Late, Lost, NeedsYou int
 }
 
 // Count counts the items.
@@ -247,6 +263,8 @@ func (s State) Count() Counts {
 		switch {
 		case it.End == Lost:
 			c.Lost++
+		case it.Parked() && !risksState(s.For) && !NeedsPerson(it.Reason.Code):
+			c.Parked++
 		case it.End == "":
 			c.Left++
 			if it.Overdue {

@@ -23,6 +23,8 @@ func (d *decider) strategies() {
 		}
 		_, here := d.seen[k]
 		switch {
+		case it.Escalated == "" && it.Move.Resting():
+			d.rests(it)
 		case it.Escalated == "" && it.Move.Underway():
 			d.move(it)
 		case here && it.MissingAt.IsZero():

@@ -46,6 +46,7 @@ type proc struct {
 	kids      []fleet.Run
 	dies      time.Time
 	lever     bool // a lever moves it
+	park      bool // its rule parks it
 	mode      int  // see site
 }
 
@@ -100,6 +101,7 @@ type world struct {
 	mute   map[fleet.HostID]bool // targets that can't be read
 	lost   bool                  // starts that nobody hears of have come to nothing
 	code   string                // of failures
+	compat map[string]string     // versions that the host states
 	runs   map[string]*leverRun
 	last   map[fleet.Key]*proc // as it was when its snapshot was taken
 	slow   time.Duration       // of acts that a lever says are still running
@@ -196,7 +198,7 @@ func (w *world) view() View {
 	}
 	v.Anew = w.s.UnsureOf()
 	at := w.now.Add(-w.behind)
-	f := fleet.Facts{At: at, Machine: w.machine, Boot: w.boot, Holds: w.holds,
+	f := fleet.Facts{At: at, Machine: w.machine, Boot: w.boot, Holds: w.holds, Offer: fleet.Offer{Compat: w.compat},
 		Netns: fleet.Read([]fleet.Resource{}, "x", at, 0), Loops: fleet.Read([]fleet.Resource{}, "x", at, 0),
 		Dirs: fleet.Read([]fleet.Resource{}, "x", at, 0), GPUs: fleet.ReadNotApplicable[[]fleet.GPU]("x", at, "no gpu")}
 	var workloads []fleet.Workload
@@ -229,6 +231,9 @@ func (w *world) view() View {
 			Declared: p.declared, Expires: p.expires, Start: p.start, Health: p.health, Owner: "team", Class: p.says}
 		if p.lever {
 			wl.Labels = map[string]string{"moved": string(p.class)}
+			if p.park {
+				wl.Labels["parked"] = "yes"
+			}
 		}
 		if p.rests {
 			wl.Phase, wl.Run, wl.Runs = fleet.AtRest, fleet.Run{}, nil
@@ -239,7 +244,9 @@ func (w *world) view() View {
 		workloads = append(workloads, wl)
 		fi := fleet.Finding{Key: k, Verdict: fleet.Orphan, Workload: &wl}
 		if i := slices.IndexFunc(claims, func(c fleet.Claim) bool { return c.Key == k && c.Phase != fleet.Gone }); i >= 0 {
-			fi.Verdict, fi.Claim = fleet.Agreed, &claims[i]
+			if fi.Verdict, fi.Claim = fleet.Agreed, &claims[i]; p.rests && claims[i].Phase == fleet.AtRest {
+				fi.Verdict = fleet.Resting
+			}
 		}
 		if w.planeDown || w.unstable && fi.Verdict == fleet.Orphan {
 			fi.Verdict, fi.Claim = fleet.UnknownV, nil
@@ -307,6 +314,9 @@ func (w *world) append(epoch uint64, b Body) error {
 	w.log = append(w.log, e)
 	s, err := Apply(w.s, e)
 	w.s = s
+	for k, it := range s.Items {
+		w.site(k).word = !it.Resume.IsZero()
+	}
 	return err
 }
 

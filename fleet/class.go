@@ -57,6 +57,9 @@ type ClassRule struct {
 	Lever     string    `json:"lever,omitempty"`
 	InFlight  *InFlight `json:"in_flight,omitempty"`
 	Readiness string    `json:"readiness,omitempty"`
+	// Park keeps what is pausable at rest on its own host, and resumes it there
+	// after the maintenance, rather than shipping it.
+	Park bool `json:"park,omitempty"`
 }
 
 // RuleMatch selects workloads. Globs are those of path.Match.

@@ -53,7 +53,7 @@ func (e *Engine) Drive(ctx context.Context, host fleet.HostID, sink func(drain.E
 	if err := d.catchUp(ctx); err != nil {
 		return d.s, err
 	}
-	if d.s.Drain == "" || d.s.Undone {
+	if d.s.Drain == "" || d.s.Undone && !d.s.Resumes() {
 		return d.s, fmt.Errorf("drive %s: it has no drain", host)
 	}
 	d.sink, d.id = sink, d.s.Drain

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"ebb/drain"
 	"ebb/fleet"
@@ -28,7 +29,27 @@ func Issues(v fleet.HostView, s drain.State) []fleet.Issue {
 	} else if !v.Stable && !v.SelfClaims {
 		issues = append(issues, fleet.Issue{Check: fleet.CheckClaims, Detail: "two readings of the claims do not agree yet"})
 	}
-	return unique(append(issues, proof.AssertedIssues(asserted(v, s, ""), f.Accepted)...))
+	issues = append(issues, proof.AssertedIssues(asserted(v, s, ""), f.Accepted)...)
+	return unique(append(issues, parkedIssues(v, f, s)...))
+}
+
+// parkedIssues names what the journal says is parked on the host and the host no
+// longer has, unless its owner says that it has ended: nobody may have looked since
+// it vanished.
+func parkedIssues(v fleet.HostView, f fleet.Facts, s drain.State) []fleet.Issue {
+	if !f.Workloads.Known() || s.Machine != "" && s.Machine != f.Machine {
+		return nil
+	}
+	var issues []fleet.Issue
+	for _, k := range s.Parked() {
+		here := slices.ContainsFunc(f.Workloads.Value, func(w fleet.Workload) bool { return w.Key == k && w.Phase != fleet.Gone })
+		claimed := v.SelfClaims || slices.ContainsFunc(v.Claims.Value, func(c fleet.Claim) bool { return c.Key == k && c.Phase != fleet.Gone })
+		known := slices.ContainsFunc(f.Accepted, func(a fleet.Accepted) bool { return a.Key == k })
+		if !here && claimed && !known {
+			issues = append(issues, fleet.Issue{Check: fleet.CheckLost, Key: k, Detail: k.String() + " was parked here, and its state is gone", Acceptable: true})
+		}
+	}
+	return issues
 }
 
 // unique keeps the first issue of each check and key: what both the host and

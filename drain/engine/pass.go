@@ -63,8 +63,9 @@ func (d *Driver) finished() bool {
 }
 
 // over reports whether the drain that this driver took up is no longer there:
-// its hold was lifted, or the host has another drain by now.
-func (d *Driver) over() bool { return d.s.Undone || d.s.Drain != d.id }
+// its hold was lifted, with nothing left to be resumed, or the host has another drain
+// by now.
+func (d *Driver) over() bool { return d.s.Undone && !d.s.Resumes() || d.s.Drain != d.id }
 
 // wait sleeps until an act answers, a time in the state comes, or the next pass
 // is due.

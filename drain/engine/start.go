@@ -39,6 +39,9 @@ func (e *Engine) Plan(ctx context.Context, host fleet.HostID, r Request) (drain.
 	if err != nil {
 		return drain.Plan{}, fmt.Errorf("plan %s: %w", host, err)
 	}
+	if s, err := e.State(ctx, host); err == nil { // without a journal nothing is known to be parked
+		v.Parked = s.ParkedAt()
+	}
 	now := time.Now()
 	return e.askLevers(ctx, drain.MakePlan(v, e.cfg.Policy, now.Add(r.Deadline), r.For, now)), nil
 }

@@ -40,7 +40,7 @@ func (e *Engine) Step(ctx context.Context, host fleet.HostID, sink func(drain.Ev
 	if err := d.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	if d.s.Drain == "" || d.s.Undone {
+	if d.s.Drain == "" || d.s.Undone && !d.s.Resumes() {
 		return nil, fmt.Errorf("drive %s: it has no drain", host)
 	}
 	s := &Stepper{d: d}

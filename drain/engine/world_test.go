@@ -52,10 +52,11 @@ type world struct {
 	away   map[string]time.Time // journal, plane, or a host's id: until when it does not answer
 	broken map[int]string       // the n-th call: "fail", "hang", or "lose" for one whose answer is lost
 	calls  int
-	before func(call string) // a test's own hand in a call
-	deaf   bool              // the call under way goes on although its context has ended
-	unseen bool              // the claims never agree
-	skew   time.Duration     // of the journal's clock
+	before func(call string)      // a test's own hand in a call
+	landed func(drain.Step) error // a lever's step has come about: an error loses its answer
+	deaf   bool                   // the call under way goes on although its context has ended
+	unseen bool                   // the claims never agree
+	skew   time.Duration          // of the journal's clock
 }
 
 func newWorld(t *testing.T) *world { return newWorldOn(t, false) }
@@ -183,6 +184,7 @@ type box struct {
 	holds    fleet.Holds
 	epochs   map[string]uint64
 	procs    map[fleet.Key]*proc
+	disk     map[fleet.Key]*proc // what is parked here
 	leaks    []fleet.Resource
 	acts     map[string]drain.Answer
 	ran      map[string]int
@@ -219,7 +221,7 @@ func newBox(w *world, id fleet.HostID) *box {
 		w.t.Fatal(err)
 	}
 	return &box{w: w, id: id, machine: "m-" + id.Name(), boot: "b-" + id.Name(), signer: signer, epochs: map[string]uint64{},
-		procs: map[fleet.Key]*proc{}, acts: map[string]drain.Answer{}, ran: map[string]int{}, replicas: map[fleet.Key]int{}}
+		procs: map[fleet.Key]*proc{}, disk: map[fleet.Key]*proc{}, acts: map[string]drain.Answer{}, ran: map[string]int{}, replicas: map[fleet.Key]int{}}
 }
 
 func vm(id string) fleet.Key { return fleet.Key{Kind: "vm", ID: id} }
@@ -280,6 +282,9 @@ func (b *box) facts() fleet.Facts {
 		procs = append(procs, fleet.Process{Run: p.run, Comm: k.ID, State: "S", Started: p.started, Owner: k})
 		works = append(works, fleet.Workload{Key: k, Rule: "test", Phase: fleet.Running, Run: p.run, Runs: []fleet.Run{p.run}, Class: p.class,
 			Owner: p.owner, Expires: p.expires, Started: p.started, Start: "start", Health: "health"})
+	}
+	for k, p := range b.disk {
+		works = append(works, fleet.Workload{Key: k, Rule: "test", Phase: fleet.AtRest, Class: p.class, Owner: p.owner})
 	}
 	for k, n := range b.replicas {
 		if n > 0 {

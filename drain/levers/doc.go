@@ -7,6 +7,7 @@
 //	notice  the owner is told, by webhook or command
 //	quiet   the source's agent waits until a serving workload has nothing in flight
 //	lever   a program beside the engine does a step, or takes it back
+//	rest    what is parked is at rest here, by its lever and at the control plane
 //
 // A lever does one act once and answers how it went. It decides nothing: what to
 // do and when is the pure core's, and the last word on identity, epoch and the
@@ -67,6 +68,13 @@
 //   - snapshot leaves a source that does not run on by itself, not even after a
 //     restart of its host, and fence leaves a primary that takes no writes, also
 //     after its restart.
+//   - A lever that parks does snapshot and resume, and park, clock and answers where
+//     they mean something; there is no target then. After park the state lies on the
+//     source's own disk, outlives a reboot, and the source has no process: its host
+//     shows it at rest (the rest of its manifest, say), else it is not believed.
+//     resume starts exactly that state there, once, and is refused where something
+//     of that name runs already or the state can't be resumed any more. It is never
+//     taken back: it may answer no_return.
 //   - An op or a step that it does not know is refused or failed, and so is
 //     a lower epoch than one that it has seen for the drain.
 //   - wait says why it can't begin yet; refused that it won't, and names both

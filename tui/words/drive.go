@@ -97,6 +97,15 @@ func Act(a drain.Act) string {
 	case drain.ActFlip:
 		return join(" to ", "move the claim of "+Key(a.Key), strings.TrimPrefix(on, " on "))
 	}
+	if a.Kind == drain.ActRest {
+		what := "park " + Key(a.Key) + " here, and say that it rests"
+		if a.Step == drain.StepWake {
+			what = "say that " + Key(a.Key) + " runs again"
+		} else if a.Op == drain.OpUndo {
+			what = "take the park of " + Key(a.Key) + " back"
+		}
+		return what
+	}
 	switch a.Kind { // beside the engine, or on the source's agent
 	case "lever":
 		return join(" of ", "lever: "+Step(a.Step), Key(a.Key)) + on

@@ -84,6 +84,13 @@ func ask(b drain.Body) (string, bool) {
 		return because(Key(a.Key)+" may stay", a.Reason), true
 	case drain.AskTargetGone:
 		return because(Host(a.Target)+" is gone for good, and what was started there of "+Key(a.Key), a.Reason), true
+	case drain.AskPark:
+		if a.Ship {
+			return Key(a.Key) + " is restored elsewhere, not parked", true
+		}
+		return Key(a.Key) + " is parked on its host, not shipped", true
+	case drain.AskResume:
+		return "resume " + keyOr(a.Key, "what is parked here") + "; the drain is over, its holds stay", true
 	case drain.AskRebind:
 		return because("bound the host anew, to machine "+Name(a.Machine)+" instead of "+Name(a.Was), a.Reason), true
 	case drain.AskHandover:

@@ -53,5 +53,6 @@ func compared(a func(string) string) string {
 var moveSteps = map[string]string{
 	"unready": "out of traffic", "quiesce": "finish what is in flight", "stop": "stop",
 	"snapshot": "snapshot", "ship": "ship", "restore": "restore", "clock": "set the clock", "answers": "answers", "remove": "remove here",
+	"park": "park here", "resume": "resume here", "wake": "say that it runs",
 	"announce": "announce", "fence": "fence", "archive": "archive the log", "replay": "replay", "promote": "promote", "repoint": "repoint", "prove": "prove",
 }

@@ -80,6 +80,10 @@ func waitsForItself(r fleet.Reason) (string, bool) {
 		return join(" at ", "second TERM sent, KILL", WhenS(a("until"))), true
 	case drain.WaitKill:
 		return "KILL is being sent", true
+	case drain.WaitParked:
+		return join(" since ", "parked here", When(a("since"))), true
+	case drain.WaitResumed:
+		return join(", asked for by ", "runs here again", nameOf(a("by"))), true
 	case drain.WaitMissing:
 		return join(" until ", "gone from the host; its owner has", When(a("until"))) + " to say that it left", true
 	}
@@ -113,6 +117,16 @@ func waitsForPerson(r fleet.Reason) (string, bool) {
 		return join(": ", "no host can take it", Text(a("why"))), true
 	case drain.WaitNoReceiver:
 		return "nobody took the notice: KILL waits for that, or for you to escalate it by name", true
+	case drain.WaitParkedStays:
+		return join(" for ", "parked here, and the host is drained", nameOf(a("for"))) + ": resume it, and drain again", true
+	case drain.WaitNotResumed:
+		return join(": ", join(" ", "not resumed:", stepOf(a("step"))), Text(a("detail"))), true
+	case drain.WaitOtherHere:
+		return "it was parked on " + join(" ", nameOf(a("what")), nameOf(a("wants"))) + ", and there is " + nameOf(a("has")) + " here", true
+	case drain.NotParkedFor:
+		return join(" for ", "a host that is drained", nameOf(a("for"))) + " may not come back with its state", true
+	case drain.NotParkedOn:
+		return "its snapshot needs " + join(" ", nameOf(a("what")), nameOf(a("has"))) + ", which the drain is about", true
 	case drain.WaitHeld:
 		return heldBy("held", r), true
 	case drain.WaitKept:
@@ -234,6 +248,10 @@ func Brief(r fleet.Reason) string {
 		return "TERM sent"
 	case drain.WaitTermGap:
 		return "TERM sent twice"
+	case drain.WaitParked:
+		return "parked here"
+	case drain.WaitResumed:
+		return "runs here again"
 	case drain.WaitUnclassified:
 		return "nothing claims it"
 	case drain.WaitNoStrategy:

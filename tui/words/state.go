@@ -117,6 +117,8 @@ func drainState(s drain.State) (role, word string) {
 		return stLost, "lost"
 	case s.Phase == drain.Empty:
 		return stEmpty, "empty, verified"
+	case s.Phase == drain.Parked:
+		return stCordoned, "parked"
 	case s.Phase == drain.Verifying:
 		return stDraining, "verifying"
 	case s.Phase == drain.Planned, s.Phase == drain.Cordoning:
@@ -125,6 +127,15 @@ func drainState(s drain.State) (role, word string) {
 		return stDraining, "draining"
 	}
 	return "", ""
+}
+
+// ParkedHere names what is parked on a host; "" where nothing is.
+func ParkedHere(s drain.State) string {
+	parked := s.Parked()
+	if len(parked) == 0 {
+		return ""
+	}
+	return "parked: " + keys(parked)
 }
 
 func cordonState(v *fleet.HostView, h fleet.Holds) (role, word string) {

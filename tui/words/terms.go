@@ -49,6 +49,8 @@ func Phase(p drain.Phase) string {
 		return "verifying"
 	case drain.Empty:
 		return "empty, verified"
+	case drain.Parked:
+		return "parked, at rest here"
 	case drain.DeadlineReached:
 		return "deadline reached"
 	case drain.Stopped:

@@ -53,7 +53,7 @@ func constants(t *testing.T, file, prefix, typ string) []string {
 }
 
 func TestEveryReasonHasASentence(t *testing.T) {
-	for _, code := range append(constants(t, "drain/reason.go", "Wait", ""), "issue", "driver_ended", drain.Untold) {
+	for _, code := range append(constants(t, "drain/reason.go", "Wait", ""), "issue", "driver_ended", drain.Untold, drain.NotParkedFor, drain.NotParkedOn) {
 		for _, r := range []fleet.Reason{{Code: code}, {Code: code, Args: map[string]string{
 			"at": "2026-11-29T14:31:00Z", "until": "2026-11-29T14:31:00Z", "term": "2026-11-29T14:31:00Z", "target": "gpu-044",
 			"detail": "no answer", "why": "full", "by": "mira", "class": "durable", "needs": "11m45s", "has": "3m",
@@ -119,6 +119,8 @@ func bodies() []drain.Body {
 		drain.AskStop{Reason: "enough"}, drain.AskClass{Key: k, Class: fleet.Stuck}, drain.AskMoreTime{Key: k, By: 15 * time.Minute},
 		drain.AskHold{Key: k, Reason: "mine"}, drain.AskRetry{Key: k}, drain.AskRetry{}, drain.AskEscalate{Key: k},
 		drain.AskKeep{Key: k}, drain.AskTargetGone{Key: k, Target: "prod/h2", Reason: "its board burnt"}, drain.AskHandover{To: "lena", Note: "watch pg"}, drain.AskRebind{Machine: "b7", Was: "a1", Reason: "reimaged"}, drain.RecBound{Machine: "a1"},
+		drain.AskPark{Key: k}, drain.AskPark{Key: k, Ship: true}, drain.AskResume{Key: k}, drain.AskResume{},
+		drain.AskKeep{Key: k}, drain.AskHandover{To: "lena", Note: "watch pg"}, drain.AskRebind{Machine: "b7", Was: "a1", Reason: "reimaged"}, drain.RecBound{Machine: "a1"},
 		drain.RecCordon{Reason: "hunch"}, drain.RecCordoned{State: fleet.Cordoned, Proved: []string{"flag", "host"}, Weaker: "scheduler"},
 		drain.RecUncordon{Theirs: true}, drain.RecUndrain{}, drain.RecCleaned{Key: k, Identity: "4026", Done: true},
 		drain.RecCleaned{Key: k, Error: "busy"}, drain.RecAccepted{Key: k, Reason: "known"},

@@ -37,6 +37,7 @@ func (s *Station) withPrograms(m map[drain.ActKind]engine.Lever, flip levers.Fli
 	}
 	m[drain.ActLever] = programs
 	m[drain.ActFlip] = levers.LeverFlip{Programs: programs, Flip: flip}
+	m[drain.ActRest] = levers.Rest{Programs: programs, Plane: flip.Plane}
 	m[drain.ActQuiet] = levers.Quiet{Agents: s.agents}
 	return m
 }

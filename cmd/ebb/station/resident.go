@@ -181,7 +181,7 @@ func (r *Resident) takeUp(ctx context.Context) {
 // person is driven too: it observes, and names.
 func wantsDriver(st drain.State) bool {
 	if st.Drain == "" || st.Undone {
-		return false
+		return st.Resumes()
 	}
 	if !st.Phase.Ended() || st.Unsettled() {
 		return true
