@@ -44,6 +44,7 @@ type rawClass struct {
 	Move     string `toml:"move"`
 	Grace    string `toml:"grace"`
 	Keep     bool   `toml:"keep"`
+	Park     bool   `toml:"park"`
 	Lever    string `toml:"lever"`
 	Ready    string `toml:"readiness"`
 	InFlight *struct {
@@ -67,7 +68,7 @@ func (s *source) classes(raw []rawClass, planes []Plane, levers []Lever) []Class
 	for i, r := range raw {
 		at := fmt.Sprintf("class[%d]", i)
 		var c Class
-		c.Lever, c.Readiness = r.Lever, r.Ready
+		c.Lever, c.Readiness, c.Park = r.Lever, r.Ready, r.Park
 		c.Name, c.Class, c.Keep, c.Match = r.Name, fleet.Class(r.Class), r.Keep, fleet.RuleMatch(r.Match)
 		c.Move = s.duration(at+".move", r.Move, 0)
 		c.Grace = s.duration(at+".grace", r.Grace, 0)

@@ -65,6 +65,7 @@ type Statements struct {
 	Eligible string `toml:"eligible"`
 	Settle   string `toml:"settle"`
 	Move     string `toml:"move"`
+	Rest     string `toml:"rest"`
 }
 
 // Limits bound what runs at once.

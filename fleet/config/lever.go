@@ -31,6 +31,9 @@ type rawLever struct {
 	Steps   []string `toml:"steps"`
 }
 
+// parkSteps are those of a workload that is parked on its host.
+var parkSteps = struct{ needed, other []string }{[]string{"snapshot", "resume"}, []string{"park", "clock", "answers", "wake"}}
+
 // leverSteps are the steps that a lever may have, by class; those that its class
 // can't do without come first.
 var leverSteps = map[fleet.Class]struct{ needed, other []string }{
@@ -53,7 +56,7 @@ func (s *source) levers(raw []rawLever) []Lever {
 			s.absolute(at+".run[0]", r.Run[0])
 		}
 		for j, step := range r.Steps {
-			known := false
+			known := slices.Contains(parkSteps.needed, step) || slices.Contains(parkSteps.other, step)
 			for _, c := range leverSteps {
 				known = known || slices.Contains(c.needed, step) || slices.Contains(c.other, step)
 			}
@@ -72,11 +75,22 @@ func (s *source) leverOf(at string, r fleet.ClassRule, levers []Lever) {
 	if r.Readiness != "" && r.InFlight == nil {
 		s.add(at+".readiness", "without in_flight nothing says when the traffic has gone")
 	}
+	switch {
+	case !r.Park:
+	case r.Class != fleet.Pausable:
+		s.add(at+".park", "only a workload of class pausable is parked")
+	case r.Lever == "":
+		s.add(at+".park", "without a lever nothing parks it")
+	}
 	if r.Lever == "" {
 		return
 	}
 	i := slices.IndexFunc(levers, func(l Lever) bool { return l.Name == r.Lever })
 	steps, moves := leverSteps[r.Class]
+	what := "class " + string(r.Class)
+	if r.Park && moves {
+		steps, what = parkSteps, "a workload that is parked"
+	}
 	switch {
 	case i < 0:
 		s.add(at+".lever", "there is no [[lever]] %q", r.Lever)
@@ -90,7 +104,7 @@ func (s *source) leverOf(at string, r fleet.ClassRule, levers []Lever) {
 			}
 		}
 		if len(missing) > 0 {
-			s.add(at+".lever", "%q does not do %s, which class %s can't do without", r.Lever, strings.Join(missing, ", "), r.Class)
+			s.add(at+".lever", "%q does not do %s, which %s can't do without", r.Lever, strings.Join(missing, ", "), what)
 		}
 	}
 }

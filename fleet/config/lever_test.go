@@ -25,6 +25,15 @@ run = ["/usr/lib/levers/pg"]
 match = { kind = "notebook" }
 class = "pausable"
 lever = "notebook"
+[[lever]]
+name = "vm"
+run = ["/usr/lib/levers/vm"]
+steps = ["snapshot", "park", "resume"]
+[[class]]
+match = { kind = "vm" }
+class = "pausable"
+lever = "vm"
+park = true
 [[class]]
 match = { kind = "postgres" }
 class = "durable"
@@ -39,26 +48,31 @@ in_flight = { url = "http://127.0.0.1:8000/metrics", gauge = ["running"], window
 		t.Fatal(err)
 	}
 	want := []Lever{{Name: "notebook", Run: []string{"/usr/lib/levers/notebook", "--fast"}, Timeout: 2 * time.Minute, Steps: []string{"snapshot", "restore", "remove"}},
-		{Name: "pg", Run: []string{"/usr/lib/levers/pg"}, Timeout: time.Minute}}
+		{Name: "pg", Run: []string{"/usr/lib/levers/pg"}, Timeout: time.Minute},
+		{Name: "vm", Run: []string{"/usr/lib/levers/vm"}, Timeout: time.Minute, Steps: []string{"snapshot", "park", "resume"}}}
 	if !reflect.DeepEqual(f.Levers, want) {
 		t.Errorf("%+v", f.Levers)
 	}
 	rules := f.Rules()
-	if rules[0].Lever != "notebook" || rules[1].Lever != "pg" || rules[2].Readiness != "unready" || rules[2].InFlight.Window != 30*time.Second {
+	if rules[0].Lever != "notebook" || rules[0].Park || rules[1].Lever != "vm" || !rules[1].Park || rules[2].Lever != "pg" || rules[3].Readiness != "unready" || rules[3].InFlight.Window != 30*time.Second {
 		t.Errorf("%+v", rules)
 	}
 }
 
 func TestLeversThatMeanNothing(t *testing.T) {
 	for text, want := range map[string]string{
-		"[[lever]]\nname = \"a\"\nrun = [\"b\"]":                                                                                   "absolute path",
-		"[[lever]]\nname = \"a\"":                                                                                                  "lever[0].run",
-		"[[lever]]\nname = \"a\"\nrun = [\"/b\"]\nsteps = [\"jump\"]":                                                              "\"jump\" is not a step",
-		"[[lever]]\nname = \"a\"\nrun = [\"/b\"]\n[[lever]]\nname = \"a\"\nrun = [\"/b\"]":                                         "stands twice",
-		"[[class]]\nmatch = { kind = \"x\" }\nclass = \"pausable\"\nlever = \"a\"":                                                 "there is no [[lever]] \"a\"",
-		"[[lever]]\nname = \"a\"\nrun = [\"/b\"]\n[[class]]\nmatch = { kind = \"x\" }\nclass = \"stuck\"\nlever = \"a\"":           "needs none",
-		"[[class]]\nmatch = { kind = \"x\" }\nclass = \"stateless\"\nreadiness = \"off\"":                                          "without in_flight",
-		"[[lever]]\nname = \"a\"\nrun = [\"/b\"]\nsteps = [\"fence\", \"promote\"]\n[[class]]\nclass = \"durable\"\nlever = \"a\"": "does not do replay, remove",
+		"[[lever]]\nname = \"a\"\nrun = [\"b\"]":                                                                                                                "absolute path",
+		"[[lever]]\nname = \"a\"":                                                                                                                               "lever[0].run",
+		"[[lever]]\nname = \"a\"\nrun = [\"/b\"]\nsteps = [\"jump\"]":                                                                                           "\"jump\" is not a step",
+		"[[lever]]\nname = \"a\"\nrun = [\"/b\"]\n[[lever]]\nname = \"a\"\nrun = [\"/b\"]":                                                                      "stands twice",
+		"[[class]]\nmatch = { kind = \"x\" }\nclass = \"pausable\"\nlever = \"a\"":                                                                              "there is no [[lever]] \"a\"",
+		"[[lever]]\nname = \"a\"\nrun = [\"/b\"]\n[[class]]\nmatch = { kind = \"x\" }\nclass = \"stuck\"\nlever = \"a\"":                                        "needs none",
+		"[[class]]\nmatch = { kind = \"x\" }\nclass = \"stateless\"\nreadiness = \"off\"":                                                                       "without in_flight",
+		"[[lever]]\nname = \"a\"\nrun = [\"/b\"]\nsteps = [\"fence\", \"promote\"]\n[[class]]\nclass = \"durable\"\nlever = \"a\"":                              "does not do replay, remove",
+		"[[class]]\nmatch = { kind = \"x\" }\nclass = \"pausable\"\npark = true":                                                                                "fleet.toml:7: class[0].park: without a lever",
+		"[[lever]]\nname = \"a\"\nrun = [\"/b\"]\n[[class]]\nclass = \"durable\"\nlever = \"a\"\npark = true":                                                   "only a workload of class pausable",
+		"[[lever]]\nname = \"a\"\nrun = [\"/b\"]\nsteps = [\"snapshot\", \"restore\", \"remove\"]\n[[class]]\nclass = \"pausable\"\nlever = \"a\"\npark = true": "does not do resume, which a workload that is parked",
+		"[[class]]\nmatch = { kind = \"x\" }\nclass = \"pausable\"\nparked = true":                                                                              "fleet.toml:7: class.parked: unknown key",
 	} {
 		if _, err := parseFleet(onePlane + text + "\n"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v", text, err)

@@ -98,14 +98,28 @@ func (p *Plane) Put(ctx context.Context, c fleet.Claim) error {
 // End says that a workload is gone.
 func (p *Plane) End(ctx context.Context, key fleet.Key) error { return p.become(ctx, key, fleet.Gone) }
 
-// Rest says that a workload is at rest, with its state kept.
-func (p *Plane) Rest(ctx context.Context, key fleet.Key) error {
-	return p.become(ctx, key, fleet.AtRest)
+// Rest says that a workload is at rest on a host, with its state kept.
+func (p *Plane) Rest(ctx context.Context, key fleet.Key, host fleet.HostID) error {
+	return p.turn(ctx, key, host, fleet.AtRest)
 }
 
-// Wake says that a workload runs.
-func (p *Plane) Wake(ctx context.Context, key fleet.Key) error {
-	return p.become(ctx, key, fleet.Running)
+// Wake says that a workload runs on a host again.
+func (p *Plane) Wake(ctx context.Context, key fleet.Key, host fleet.HostID) error {
+	return p.turn(ctx, key, host, fleet.Running)
+}
+
+// turn changes the claim of a workload that is there. One that is gone, or another
+// host's, stays so: whoever ended or moved it has the last word.
+func (p *Plane) turn(ctx context.Context, key fleet.Key, host fleet.HostID, phase fleet.Phase) error {
+	return p.write(ctx, "change claim", func(tx *sql.Tx) error {
+		c, err := p.find(ctx, tx, key, host)
+		if err != nil || c.Phase == fleet.Gone {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `update sandboxes set status = $1, changed_at = $2 where kind = $3 and id = $4`,
+			words[phase], stamp(p.now()), key.Kind, key.ID)
+		return err
+	})
 }
 
 func (p *Plane) become(ctx context.Context, key fleet.Key, phase fleet.Phase) error {

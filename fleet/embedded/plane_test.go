@@ -83,14 +83,27 @@ func TestHostsAndClaims(t *testing.T) {
 		if got, err := p.Claims(ctx, []fleet.HostID{"demo/b"}); err != nil || len(got) != 1 || len(got["demo/b"]) != 0 {
 			t.Errorf("claims of b: %+v, %v", got, err)
 		}
-		for phase, do := range map[fleet.Phase]func(context.Context, fleet.Key) error{fleet.AtRest: p.Rest, fleet.Running: p.Wake, fleet.Gone: p.End} {
+		for _, turn := range []struct {
+			phase fleet.Phase
+			do    func(context.Context, fleet.Key, fleet.HostID) error
+		}{
+			{fleet.AtRest, p.Rest}, {fleet.Running, p.Wake},
+			{fleet.Gone, func(ctx context.Context, k fleet.Key, _ fleet.HostID) error { return p.End(ctx, k) }},
+		} {
 			c.t = c.t.Add(time.Minute)
-			if err := do(ctx, vm); err != nil {
+			if err := turn.do(ctx, vm, "demo/a"); err != nil {
 				t.Fatal(err)
 			}
+			phase := turn.phase
 			if got, _ := p.Claims(ctx, nil); got["demo/a"][0].Phase != phase || !got["demo/a"][0].Changed.Equal(c.t) {
 				t.Errorf("want %s, got %+v", phase, got)
 			}
+		}
+		if err := p.Wake(ctx, vm, "demo/a"); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := p.Claims(ctx, nil); got["demo/a"][0].Phase != fleet.Gone {
+			t.Errorf("what its owner has ended is awake: %+v", got)
 		}
 		var missing *MissingError
 		none := fleet.Key{Kind: "vm", ID: "none"}
@@ -98,6 +111,7 @@ func TestHostsAndClaims(t *testing.T) {
 			"end":       p.End(ctx, none),
 			"heartbeat": p.SetHeartbeat(ctx, "demo/none", c.t),
 			"put":       p.Put(ctx, fleet.Claim{Key: vm, Host: "other/a"}),
+			"rest":      p.Rest(ctx, vm, "demo/b"),
 			"settle":    p.Settle(ctx, none, "demo/a", "", ""),
 			"move":      p.Move(ctx, vm, "demo/a", "demo/none"),
 			"move from": p.Move(ctx, vm, "demo/b", "demo/b"),

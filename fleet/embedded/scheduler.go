@@ -129,7 +129,7 @@ func (s *Scheduler) start(ctx context.Context, host fleet.HostID, ticket string,
 		return errors.Join(err, gone, s.Hosts.Report(end, host, ticket, "failed"))
 	}
 	s.count(host)
-	return errors.Join(s.Plane.Wake(end, w.Key), s.Hosts.Report(end, host, ticket, "done"))
+	return errors.Join(s.Plane.Wake(end, w.Key, host), s.Hosts.Report(end, host, ticket, "done"))
 }
 
 // candidates returns the hosts that the view calls eligible, the emptiest first.

@@ -59,6 +59,37 @@ func (p *Plane) Move(ctx context.Context, key fleet.Key, from, to fleet.HostID) 
 	return &MissingError{Plane: p.cfg.Name, What: fmt.Sprintf("%s on %s", key, from)}
 }
 
+// Rest says that a workload is at rest on its host, with its state kept.
+func (p *Plane) Rest(ctx context.Context, key fleet.Key, host fleet.HostID) error {
+	return p.turn(ctx, key, host, "hibernated")
+}
+
+// Wake says that a workload runs on its host again.
+func (p *Plane) Wake(ctx context.Context, key fleet.Key, host fleet.HostID) error {
+	return p.turn(ctx, key, host, "running")
+}
+
+// turn changes the status of a claim that is there. One that is gone, or another
+// host's, stays so: whoever ended or moved it has the last word.
+func (p *Plane) turn(ctx context.Context, key fleet.Key, host fleet.HostID, status string) error {
+	src, err := p.name(host)
+	if err == nil {
+		err = text(key.Kind, key.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("claim %s as %s: %w", key, status, err)
+	}
+	c, ok, err := p.find(ctx, key, host)
+	switch {
+	case err != nil || ok && c.Phase == fleet.Gone:
+		return err
+	case !ok:
+		return &MissingError{Plane: p.cfg.Name, What: fmt.Sprintf("%s on %s", key, host)}
+	}
+	_, err = p.exec(ctx, "rest", p.sql.Rest, pgx.NamedArgs{"kind": key.Kind, "id": key.ID, "host": src, "status": status})
+	return err
+}
+
 func (p *Plane) find(ctx context.Context, key fleet.Key, host fleet.HostID) (fleet.Claim, bool, error) {
 	claims, err := p.Claims(ctx, []fleet.HostID{host})
 	if err != nil {

@@ -192,6 +192,36 @@ func TestSettleAndMove(t *testing.T) {
 	}
 }
 
+func TestRestAndWake(t *testing.T) {
+	p, ctx := open(t, pgtest.Start(t), example(t)+some, Statements{}), t.Context()
+	s1 := fleet.Key{Kind: "sandbox", ID: "s1"}
+	for _, turn := range []struct {
+		phase fleet.Phase
+		do    func(context.Context, fleet.Key, fleet.HostID) error
+	}{{fleet.AtRest, p.Rest}, {fleet.AtRest, p.Rest}, {fleet.Running, p.Wake}} {
+		if err := turn.do(ctx, s1, "prod/gpu-1"); err != nil {
+			t.Fatal(err)
+		}
+		c, ok, err := p.find(ctx, s1, "prod/gpu-1")
+		if err != nil || !ok || c.Phase != turn.phase {
+			t.Errorf("%+v, %v, want %s", c, err, turn.phase)
+		}
+	}
+	var missing *MissingError
+	if err := p.Rest(ctx, s1, "prod/gpu-2"); !errors.As(err, &missing) {
+		t.Errorf("what is elsewhere rests: %v", err)
+	}
+	if err := p.Settle(ctx, s1, "prod/gpu-1", "it is over", "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Wake(ctx, s1, "prod/gpu-1"); err != nil {
+		t.Fatal(err)
+	}
+	if c, _, _ := p.find(ctx, s1, "prod/gpu-1"); c.Phase != fleet.Gone {
+		t.Errorf("what is gone is awake: %+v", c)
+	}
+}
+
 func TestOddNames(t *testing.T) {
 	p, ctx := open(t, pgtest.Start(t), example(t), Statements{}), t.Context()
 	for _, name := range []string{

@@ -29,12 +29,14 @@ type Config struct {
 //     (boolean), optional at (how fresh that is). There is no default.
 //   - Settle: marks @kind @id on @host as gone, with @reason and @actor.
 //   - Move: moves @kind @id from @from to @to.
+//   - Rest: gives @kind @id on @host the status @status: "hibernated" where it has
+//     been parked, "running" where it has been resumed.
 //
 // A schema that can't say who set its flag can have a Hosts statement that says
 // 'ebb:' as drained_by, if nobody but ebb sets it. Without that, lifting the flag
 // always needs explicit word.
 type Statements struct {
-	Hosts, Claims, Flag, Unflag, Eligible, Settle, Move string
+	Hosts, Claims, Flag, Unflag, Eligible, Settle, Move, Rest string
 }
 
 var defaults = Statements{
@@ -49,6 +51,7 @@ var defaults = Statements{
 			|| jsonb_build_object('settled_by', @actor::text, 'settled_reason', @reason::text)
 		where id::text = @id and kind = @kind and agent_id::text = @host`,
 	Move: `update sandboxes set agent_id = @to where id::text = @id and kind = @kind and agent_id::text = @from`,
+	Rest: `update sandboxes set status = @status where id::text = @id and kind = @kind and agent_id::text = @host`,
 }
 
 func (s Statements) filled() Statements {
@@ -59,6 +62,6 @@ func (s Statements) filled() Statements {
 		Hosts: pick(s.Hosts, defaults.Hosts), Claims: pick(s.Claims, defaults.Claims),
 		Flag: pick(s.Flag, defaults.Flag), Unflag: pick(s.Unflag, defaults.Unflag),
 		Eligible: pick(s.Eligible, defaults.Eligible),
-		Settle:   pick(s.Settle, defaults.Settle), Move: pick(s.Move, defaults.Move),
+		Settle:   pick(s.Settle, defaults.Settle), Move: pick(s.Move, defaults.Move), Rest: pick(s.Rest, defaults.Rest),
 	}
 }
