@@ -19,13 +19,13 @@ import (
 
 // askVerbs are the asks with what they take: k a workload, a an argument.
 var askVerbs = map[string]string{
-	"extend": "a", "stop": "", "more-time": "ka", "class": "ka", "hold": "k", "retry": "?", "escalate": "k", "keep": "k", "target-gone": "k",
+	"extend": "a", "stop": "", "more-time": "ka", "class": "ka", "hold": "k", "retry": "?", "escalate": "k", "keep": "k", "target-gone": "k", "park": "k", "ship": "k",
 }
 
 func askCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use:   "ask HOST[/KIND/ID] extend|stop|more-time|class|hold|retry|escalate|keep|target-gone [ARG]",
+		Use:   "ask HOST[/KIND/ID] extend|stop|more-time|class|hold|retry|escalate|keep|target-gone|park|ship [ARG]",
 		Short: "Ask something of a running drain",
 		Long: `Asks are journaled and taken up by whoever drives the drain.
 
@@ -39,7 +39,9 @@ func askCommand(a *app) *cobra.Command {
   ebb ask gpu-041/service/web-7 escalate         notice, TERM, grace, TERM, KILL
   ebb ask gpu-041/service/web-7 keep --reason T  let it stay; the gate names it
   ebb ask gpu-041/service/web-7 target-gone      the host on which its replacement was begun is gone
-                                                 for good: start it elsewhere`,
+                                                 for good: start it elsewhere
+  ebb ask gpu-041/notebook/nb-7 park             keep it at rest on its host (ebb resume)
+  ebb ask gpu-041/notebook/nb-7 ship             restore it elsewhere, whatever its rule says`,
 		Args: cobra.RangeArgs(2, 3), ValidArgsFunction: a.completeAsk,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			host, key, err := splitTarget(args[0])
@@ -130,7 +132,7 @@ func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key 
 func unknownAsk(verb string) error {
 	near := words.Suggest(verb, slices.Collect(maps.Keys(askVerbs)))
 	if near == "" {
-		near = ": want extend, stop, more-time, class, hold, retry, escalate, keep or target-gone"
+		near = ": want extend, stop, more-time, class, hold, retry, escalate, keep, target-gone, park or ship"
 	}
 	return &usageError{err: fmt.Errorf("nothing that can be asked is called %q%s", verb, near), command: "ebb ask"}
 }
@@ -173,6 +175,8 @@ func askBody(st drain.State, key fleet.Key, verb, arg, reason string, now time.T
 		return drain.AskRetry{Key: key}, nil
 	case "escalate":
 		return drain.AskEscalate{Key: key, Run: st.Items[key].Run}, nil
+	case "park", "ship":
+		return drain.AskPark{Key: key, Ship: verb == "ship"}, nil
 	}
 	if verb == "target-gone" {
 		return targetGone(st, key, reason)

@@ -77,8 +77,12 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 		driver = "nobody drives it"
 	}
 	fmt.Fprintf(w, "%s  %s%s  drain %s by %s  %s\n", st.Host, words.Phase(st.Phase), purpose, st.Drain, st.By.Name, driver)
-	fmt.Fprintf(w, "ends %s (%s)  %s  %d need you  %d late  %d lost\n", st.Deadline.Local().Format("15:04:05"),
-		leftText(st.Deadline, now), words.StillLeft(st), n.NeedsYou, n.Overdue, n.Lost)
+	parked := ""
+	if n.Parked > 0 {
+		parked = fmt.Sprintf("  %d parked here", n.Parked)
+	}
+	fmt.Fprintf(w, "ends %s (%s)  %s%s  %d need you  %d late  %d lost\n", st.Deadline.Local().Format("15:04:05"),
+		leftText(st.Deadline, now), words.StillLeft(st), parked, n.NeedsYou, n.Overdue, n.Lost)
 	if !st.Waiting.IsZero() {
 		fmt.Fprintf(w, "waits: %s\n", widget.Clean(words.Reason(st.Waiting)))
 	}

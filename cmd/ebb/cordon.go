@@ -135,10 +135,11 @@ func cordonText(w io.Writer, r engine.CordonReport, err error) error {
 }
 
 func uncordonCommand(a *app) *cobra.Command {
-	var theirs bool
+	var theirs, leave bool
 	var reason string
 	c := &cobra.Command{
 		Use: "uncordon HOST…", Short: "Lift the cordon, and nothing else",
+		Long: `Where that was the last hold, what is parked on the host is resumed: see ebb resume.`,
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeHosts,
 		RunE: func(cmd *cobra.Command, hosts []string) error {
 			return a.with(cmd.Context(), func(s *station.Station) error {
@@ -156,15 +157,16 @@ func uncordonCommand(a *app) *cobra.Command {
 						return nil
 					case left.Drain != nil:
 						fmt.Fprintf(a.out, "%s: the cordon is lifted; drain %s still holds it (ebb undrain %s)\n", id, left.Drain.Drain, id.Name())
-						return nil
+					default:
+						fmt.Fprintf(a.out, "%s: serving\n", id)
 					}
-					fmt.Fprintf(a.out, "%s: serving\n", id)
-					return nil
+					return a.giveBack(ctx, s, id, left.Holds, leave)
 				})
 			})
 		},
 	}
 	c.Flags().BoolVar(&theirs, "theirs", false, "lift a cordon that someone else set")
+	c.Flags().BoolVar(&leave, "leave-parked", false, "leave what is parked there as it is")
 	c.Flags().StringVar(&reason, "reason", "", "why")
 	return c
 }

@@ -132,6 +132,14 @@ func (a *app) resume(ctx context.Context, s *station.Station, id fleet.HostID, b
 // drive prints the drain's events until it ends, and says with the exit status
 // how. A gap that only a person may close is closed: one has typed the command.
 func (a *app) drive(ctx context.Context, s *station.Station, id fleet.HostID) error {
+	st, err := a.driven(ctx, s, id)
+	if err != nil {
+		return err
+	}
+	return a.ended(id, st)
+}
+
+func (a *app) driven(ctx context.Context, s *station.Station, id fleet.HostID) (drain.State, error) {
 	sink := func(ev drain.Event) {
 		fmt.Fprintf(a.out, "%s  %s\n", ev.At.Local().Format("15:04:05"), widget.Clean(words.Event(ev)))
 		if took, ok := decoded[drain.DriveTook](ev); ok && took.Person {
@@ -144,14 +152,12 @@ func (a *app) drive(ctx context.Context, s *station.Station, id fleet.HostID) er
 	var taken interface{ Held() drain.Lease }
 	switch {
 	case errors.As(err, &taken):
-		return &exitStatus{exitRefused, fmt.Errorf("%w: follow it with ebb board %s --watch", err, id.Name())}
+		return st, &exitStatus{exitRefused, fmt.Errorf("%w: follow it with ebb board %s --watch", err, id.Name())}
 	case ctx.Err() != nil:
 		a.note("released: drain %s stays and holds %s; ebb drain %s takes it up again", st.Drain, id.Name(), id.Name())
-		return &exitStatus{code: exitStopped}
-	case err != nil:
-		return err
+		return st, &exitStatus{code: exitStopped}
 	}
-	return a.ended(id, st)
+	return st, err
 }
 
 func (a *app) ended(id fleet.HostID, st drain.State) error {
@@ -159,6 +165,13 @@ func (a *app) ended(id fleet.HostID, st drain.State) error {
 	switch st.Phase {
 	case drain.Empty:
 		fmt.Fprintf(a.out, "%s is empty. Next: ebb verify %s --out proof.json\n", id.Name(), id.Name())
+		return nil
+	case drain.Parked:
+		fmt.Fprintf(a.out, "nothing is left on %s but what is parked there:\n", id.Name())
+		for _, l := range parkedLines(st) {
+			fmt.Fprintf(a.out, "  %s  %s  since %s\n", widget.Clean(l.Key.String()), orDot(widget.Clean(l.Owner)), l.Since.Local().Format("15:04:05"))
+		}
+		fmt.Fprintf(a.out, "it may be rebooted, and stays held. Next: ebb resume %s; ebb undrain %s, ebb uncordon %s\n", id.Name(), id.Name(), id.Name())
 		return nil
 	case drain.DeadlineReached:
 		fmt.Fprintf(a.out, "deadline reached with %d left:\n", len(st.Left))
@@ -190,9 +203,10 @@ func decoded[B drain.Body](ev drain.Event) (B, bool) {
 }
 
 func undrainCommand(a *app) *cobra.Command {
-	var theirs bool
+	var theirs, leave bool
 	c := &cobra.Command{
 		Use: "undrain HOST", Short: "Stop the drain and lift its hold; the cordon stays",
+		Long: `Where that was the last hold, what is parked on the host is resumed: see ebb resume.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
@@ -206,14 +220,15 @@ func undrainCommand(a *app) *cobra.Command {
 				}
 				if left.Cordon != nil {
 					fmt.Fprintf(a.out, "%s: the drain hold is lifted; still cordoned by %s (ebb uncordon %s)\n", id, widget.Clean(left.Cordon.Who), id.Name())
-					return nil
+				} else {
+					fmt.Fprintf(a.out, "%s: the drain hold is lifted\n", id)
 				}
-				fmt.Fprintf(a.out, "%s: the drain hold is lifted\n", id)
-				return nil
+				return a.giveBack(cmd.Context(), s, id, left.Holds, leave)
 			})
 		},
 	}
 	c.Flags().BoolVar(&theirs, "theirs", false, "lift the hold of a drain that somebody else began, or that this journal does not know")
+	c.Flags().BoolVar(&leave, "leave-parked", false, "leave what is parked there as it is")
 	return c
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -29,6 +30,7 @@ type hostLine struct {
 	Unreachable  time.Time           `json:"unreachable,omitzero"`
 	Problem      string              `json:"problem,omitempty"`
 	Drain        *drainLine          `json:"drain,omitempty"`
+	Parked       []parkedLine        `json:"parked,omitempty"`
 
 	Terminating   time.Time `json:"terminating,omitzero"` // its terminator has had no outcome yet
 	TerminatingBy string    `json:"terminating_by,omitempty"`
@@ -88,7 +90,11 @@ func lineOf(ctx context.Context, s *station.Station, v fleet.HostView) hostLine 
 	if s.Journal == nil {
 		return l
 	}
-	if st, err := s.Engine.State(ctx, v.Host.ID); err == nil && st.Drain != "" && !st.Undone {
+	st, err := s.Engine.State(ctx, v.Host.ID)
+	if err == nil {
+		l.Parked = parkedLines(st)
+	}
+	if err == nil && st.Drain != "" && !st.Undone {
 		n := st.Count()
 		l.Drain = &drainLine{ID: st.Drain, Phase: st.Phase, Counted: st.First, Left: n.Left, Total: n.Total, Deadline: st.Deadline, says: words.StillLeft(st)}
 		if t := st.Terminating; !t.At.IsZero() {
@@ -134,7 +140,23 @@ func hostTable(w io.Writer, lines []hostLine) error {
 		row = append(row, drainCell(l.Drain, now))
 		t.add(row...)
 	}
-	return t.print(w)
+	if err := t.print(w); err != nil {
+		return err
+	}
+	return parkedText(w, lines, now)
+}
+
+// parkedText names what is parked, wherever that is.
+func parkedText(w io.Writer, lines []hostLine, now time.Time) error {
+	for _, l := range lines {
+		for _, p := range l.Parked {
+			if _, err := fmt.Fprintf(w, "parked on %s: %s of %s, %s, in a drain of %s (ebb resume %s)\n", l.Host, widget.Clean(p.Key.String()),
+				orDot(widget.Clean(p.Owner)), agoOr(p.Since, now), widget.Clean(p.By), l.Host.Name()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // short keeps a problem to one line of a table; -o json and doctor have all of it.

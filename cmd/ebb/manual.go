@@ -33,6 +33,7 @@ var manuals = map[string]manual{
 	"ebb plan":          {example: "  ebb plan gpu-041\n  ebb plan gpu-041 --deadline 2h --for kernel -o json"},
 	"ebb drain":         {example: "  ebb drain gpu-041 --deadline 45m --for kernel\n  ebb drain gpu-041            take an unfinished one up again", exits: []int{exitRefused, exitDeadline, exitStopped}},
 	"ebb undrain":       {example: "  ebb undrain gpu-041", exits: []int{exitRefused, exitStopped}},
+	"ebb resume":        {example: "  ebb resume gpu-041\n  ebb resume gpu-041/notebook/nb-7", exits: []int{exitRefused, exitStopped}},
 	"ebb ask":           {example: "  ebb ask gpu-041 extend 30m\n  ebb ask gpu-041/db/pg-orders hold --reason \"standby is behind\"", exits: []int{exitRefused}},
 	"ebb accept":        {example: "  ebb accept gpu-041 netns/ns-7f3a --reason \"goes with the machine\"", exits: []int{exitRefused}},
 	"ebb board":         {example: "  ebb board gpu-041\n  ebb board gpu-041 --watch", exits: []int{exitStopped}},

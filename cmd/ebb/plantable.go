@@ -70,6 +70,9 @@ func planTotals(p drain.Plan) string {
 		parts = append(parts, text)
 	}
 	text := fmt.Sprintf("%d to leave: %s; %d may die", p.Total, strings.Join(parts, ", "), p.Dies-len(p.Outlive()))
+	if p.Parks > 0 {
+		text += fmt.Sprintf("; %d parked here, at rest", p.Parks)
+	}
 	return strings.Join(wrap(text, planWidth), "\n  ")
 }
 
@@ -109,7 +112,7 @@ func planEntry(out *strings.Builder, p drain.Plan, it drain.PlanItem) {
 	case it.MayDie:
 		die = "yes"
 	}
-	planLine(out, []string{widget.Clean(it.Key.String()), orDot(widget.Clean(it.Owner)), orDot(widget.Clean(it.Target.Name())), planBudget(it.Budget), gone, die})
+	planLine(out, []string{widget.Clean(it.Key.String()), orDot(widget.Clean(it.Owner)), orDot(planTo(it)), planBudget(it.Budget), gone, die})
 	below := func(text string) {
 		fmt.Fprintf(out, "      %s\n", strings.Join(wrap(widget.Clean(text), planWidth-6), "\n      "))
 	}
@@ -118,6 +121,9 @@ func planEntry(out *strings.Builder, p drain.Plan, it drain.PlanItem) {
 		way += "; " + it.Rule
 	}
 	below(way)
+	if !it.NotParked.IsZero() {
+		below("not parked: " + words.Reason(it.NotParked))
+	}
 	if it.Says != "" {
 		below(it.Lever + " says: " + it.Says)
 	}
@@ -127,6 +133,14 @@ func planEntry(out *strings.Builder, p drain.Plan, it drain.PlanItem) {
 	case p.LateBy(it):
 		below("▲ its budget ends after the deadline")
 	}
+}
+
+// planTo is where a workload goes; one that is parked stays.
+func planTo(it drain.PlanItem) string {
+	if it.Parks {
+		return "parked"
+	}
+	return widget.Clean(it.Target.Name())
 }
 
 // planBudget is what a workload is given: to move, and between the two TERMs.
@@ -157,14 +171,25 @@ func planEnd(out *strings.Builder, p drain.Plan) {
 	if late := p.Late(); len(late) > 0 {
 		wrapped("perhaps not gone by the deadline: " + planNames(late))
 	}
+	end := "empty"
+	if p.Parks > 0 {
+		end = "parked, and not empty,"
+		var names []fleet.Key
+		for _, it := range p.Items {
+			if it.Parks && it.Reason.IsZero() {
+				names = append(names, it.Key)
+			}
+		}
+		wrapped("parked here until somebody resumes them: " + planNames(names) + "; the gate stays shut")
+	}
 	switch spare := p.Deadline.Sub(p.Expected); {
 	case len(p.Items) == 0:
 	case p.Expected.IsZero():
 		wrapped(fmt.Sprintf("not expected to end by itself: %d of %d would stay, and the deadline names them", p.Stay, p.Total))
 	case spare < 0:
-		wrapped(fmt.Sprintf("expected to be empty by %s, %s after the deadline", p.Expected.Local().Format("15:04:05"), words.Duration(-spare)))
+		wrapped(fmt.Sprintf("expected to be %s by %s, %s after the deadline", end, p.Expected.Local().Format("15:04:05"), words.Duration(-spare)))
 	default:
-		wrapped(fmt.Sprintf("expected to be empty by %s, %s before the deadline", p.Expected.Local().Format("15:04:05"), words.Duration(spare)))
+		wrapped(fmt.Sprintf("expected to be %s by %s, %s before the deadline", end, p.Expected.Local().Format("15:04:05"), words.Duration(spare)))
 	}
 }
 

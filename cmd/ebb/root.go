@@ -59,7 +59,7 @@ host itself confirms). Without a command, ebb opens the console.`,
 	a.screenFlags(root)
 	root.SetFlagErrorFunc(badFlag)
 	root.AddCommand(
-		hostsCommand(a), cordonCommand(a), uncordonCommand(a), planCommand(a), drainCommand(a), undrainCommand(a),
+		hostsCommand(a), cordonCommand(a), uncordonCommand(a), planCommand(a), drainCommand(a), undrainCommand(a), resumeCommand(a),
 		askCommand(a), acceptCommand(a), boardCommand(a), diffCommand(a), cleanCommand(a), verifyCommand(a),
 		proofCommand(a), terminateCommand(a), logCommand(a), replayCommand(a), handoverCommand(a), doctorCommand(a), agentCommand(a), demoCommand(a), leverCommand(a), workloadCommand(), demoLeverCommand(), runCommand(a),
 		manCommand(a),

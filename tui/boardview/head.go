@@ -110,6 +110,9 @@ func (d *drawing) numbers(width, height int) string {
 	c := d.state.Count()
 	parts := []string{d.ends()}
 	parts = append(parts, words.StillLeft(*d.state))
+	if c.Parked > 0 {
+		parts = append(parts, fmt.Sprintf("%d parked here", c.Parked))
+	}
 	if c.NeedsYou > 0 {
 		verb := "need you"
 		if c.NeedsYou == 1 {
@@ -188,6 +191,7 @@ func (d *drawing) named() string {
 	}
 	add(s.State(themes.NeedsYou), g.NeedsYou+" need you:", d.labels(func(it drain.Item) bool { return it.Open() && drain.NeedsPerson(it.Reason.Code) }))
 	add(s.Warn, "blocked:", d.blocked())
+	add(s.Dim, "parked here:", d.labels(drain.Item.Parked))
 	add(s.Dim, "arrived late:", d.labels(func(it drain.Item) bool { return it.Late && it.Open() }))
 	add(s.State(themes.Lost), g.Lost+" lost:", d.labels(func(it drain.Item) bool { return it.End == drain.Lost }))
 	return strings.Join(parts, "   ")
@@ -315,6 +319,8 @@ func (d *drawing) warning() string {
 		return s.Danger.Render("the deadline is reached, the host stays held: extend (x), escalate by name (e), or stop (s)")
 	case d.state.Phase == drain.Verifying:
 		return s.Dim.Render(fmt.Sprintf("all have left; verified when nothing is in the way: %d to clear (4 gate)", len(d.state.Issues)))
+	case d.state.Phase == drain.Parked:
+		return s.Ok.Render("nothing is left but what is parked here: it may be rebooted; ebb resume " + words.Host(d.host) + " brings it back")
 	case d.state.Phase == drain.Empty:
 		return s.Ok.Render("empty: " + words.AfterEmpty)
 	}

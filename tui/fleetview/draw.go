@@ -203,6 +203,9 @@ func (d *drawing) progress(r *row, now time.Time) widget.Cell {
 		if r.forgotten {
 			return widget.Cell{Text: d.forgotten(r, now), Style: s.State(themes.NeedsYou), Rest: true}
 		}
+		if r.parked != "" {
+			return widget.Cell{Text: r.parked, Style: s.Warn, Rest: true}
+		}
 		return widget.T(g.None, s.Dim)
 	}
 	if r.idle {
@@ -215,7 +218,7 @@ func (d *drawing) progress(r *row, now time.Time) widget.Cell {
 	style := lipgloss.Style{}
 	tail := ""
 	switch left := r.s.Deadline.Sub(d.frame.Clock(now)); {
-	case r.s.Phase == drain.Empty, r.s.Phase == drain.Stopped:
+	case r.s.Phase == drain.Empty, r.s.Phase == drain.Parked, r.s.Phase == drain.Stopped:
 		style = s.Dim
 	case left < 0 || r.s.Phase == drain.DeadlineReached:
 		tail, style = " over", s.Danger
@@ -230,6 +233,9 @@ func (d *drawing) progress(r *row, now time.Time) widget.Cell {
 		done = float64(r.counts.Total-r.counts.Left) / float64(r.counts.Total)
 	} else if r.s.First {
 		done = 1
+	}
+	if r.parked != "" {
+		tail = ", " + r.parked + tail
 	}
 	text := words.StillLeft(*r.s) + tail
 	if d.drain < lipgloss.Width(text)+9 {

@@ -93,7 +93,7 @@ func (r *row) kind() string {
 		return isUnreachable
 	case r.role == "":
 		return isUnread
-	case r.s != nil && r.s.Phase != drain.Empty && r.s.Phase != drain.Stopped, r.role == themes.Draining:
+	case r.s != nil && r.s.Phase != drain.Empty && r.s.Phase != drain.Parked && r.s.Phase != drain.Stopped, r.role == themes.Draining:
 		return isDraining
 	case r.role == themes.Serving:
 		return isServing

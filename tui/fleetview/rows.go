@@ -29,6 +29,7 @@ type row struct {
 	dirty      int    // findings that need explaining
 	needs      bool   // a person
 	gone       string // since when it is terminated, or is being, and by whom
+	parked     string // what is parked there, by name
 	idle       bool   // its drain would go on if somebody drove it
 	forgotten  bool
 	rank       int // by attention
@@ -91,6 +92,7 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 		if words.Terminated(v, &s) != "" {
 			return goneRow(v, s)
 		}
+		r.parked = words.ParkedHere(s)
 		if s.Drain != "" && !s.Undone {
 			r.s, r.counts = &s, s.Count()
 			r.idle = s.Driver == "" && !f.Driving[v.Host.ID] && !s.Phase.Ended()

@@ -21,6 +21,7 @@ type Page struct {
 	Drains []Line    `json:"drains"`
 	Next   []Line    `json:"next"` // what happens by itself in the next hours, soonest first
 	Holds  []Line    `json:"holds"`
+	Parked []Line    `json:"parked"` // at rest on their hosts until somebody resumes them
 	Told   []Line    `json:"told"`   // notices sent, and promises made
 	Forced []Line    `json:"forced"` // workloads that a signal ended in the last hours, newest first
 	Gone   []Line    `json:"terminated"`
@@ -49,7 +50,7 @@ type Section struct {
 // Sections are the parts in the order in which they are read.
 func (p Page) Sections() []Section {
 	return []Section{{"needs somebody", p.Needs}, {"drains", p.Drains}, {"next hours", p.Next}, {"holds", p.Holds},
-		{"notices and promises", p.Told}, {"ended by force", p.Forced}, {"terminated", p.Gone}, {"last words", p.Words}}
+		{"parked", p.Parked}, {"notices and promises", p.Told}, {"ended by force", p.Forced}, {"terminated", p.Gone}, {"last words", p.Words}}
 }
 
 // What bounds the page, so that it stays one.
@@ -69,6 +70,7 @@ func Make(f feed.Frame, now time.Time, local *time.Location) Page {
 		v := &f.Snapshot.Hosts[i]
 		s, has := f.Drains[v.Host.ID]
 		m.forced(v.Host.ID, s)
+		m.parked(v.Host.ID, s)
 		if has && words.Terminated(v, &s) != "" {
 			m.p.Gone = append(m.p.Gone, Line{Host: v.Host.ID, Since: s.Terminated, Who: s.TerminatedBy, Text: words.Terminated(v, &s), id: "gone"})
 			continue
@@ -80,7 +82,7 @@ func Make(f feed.Frame, now time.Time, local *time.Location) Page {
 	}
 	m.ofEvents()
 	byHost := func(a, b Line) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.id, b.id)) }
-	for _, lines := range [][]Line{m.p.Needs, m.p.Drains, m.p.Holds, m.p.Told, m.p.Gone} {
+	for _, lines := range [][]Line{m.p.Needs, m.p.Drains, m.p.Holds, m.p.Parked, m.p.Told, m.p.Gone} {
 		slices.SortStableFunc(lines, byHost)
 	}
 	slices.SortStableFunc(m.p.Forced, func(a, b Line) int { return cmp.Or(b.Since.Compare(a.Since), byHost(a, b)) })
@@ -163,7 +165,7 @@ func (m *maker) blocks(id fleet.HostID, s drain.State) {
 		add("", "the deadline was reached at "+words.HM(s.Since)+": extend, escalate by name, or stop")
 	}
 	for _, is := range s.Issues {
-		if _, listed := s.Items[is.Key]; !listed {
+		if _, listed := s.Items[is.Key]; !listed && s.Phase != drain.Parked { // what it waits for is nobody's to clear
 			add(is.Check+" "+is.Key.String(), "in the way: "+words.Issue(is))
 		}
 	}
@@ -218,6 +220,24 @@ func (m *maker) forced(id fleet.HostID, s drain.State) {
 		}
 		m.p.Forced = append(m.p.Forced, Line{Host: id, About: k.String(), Since: it.EndAt, Who: it.Owner, id: "forced/" + k.String(),
 			Text: words.Key(k) + " " + words.Ending(it) + " " + words.HM(it.EndAt)})
+	}
+}
+
+// parked are the workloads that are at rest on a host, also where its drain is over
+// and its holds are lifted.
+func (m *maker) parked(id fleet.HostID, s drain.State) {
+	for _, k := range s.Parked() {
+		it := s.Items[k]
+		text := words.Key(k)
+		if it.Owner != "" {
+			text += " of " + words.Name(it.Owner)
+		}
+		if it.Resume.IsZero() {
+			text += ": comes back on word only (ebb resume " + words.Host(id) + ")"
+		} else {
+			text += ": " + words.Doing(it, m.f.Policy, false)
+		}
+		m.p.Parked = append(m.p.Parked, Line{Host: id, About: k.String(), Since: it.ParkedAt(), Who: cmp.Or(it.ParkBy, s.By.Name), Text: text, id: "parked/" + k.String()})
 	}
 }
 

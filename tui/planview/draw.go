@@ -144,6 +144,8 @@ func (d *drawing) cells(r row) []widget.Cell {
 	}
 	if it.Target != "" {
 		to = widget.Name(it.Target.Name())
+	} else if it.Parks {
+		to = "parked"
 	}
 	out = append(out, widget.N(widget.Name(it.Key.ID), lipgloss.Style{}), widget.T(owner, s.Dim))
 	if !it.Reason.IsZero() {
@@ -171,6 +173,8 @@ func (d *drawing) risk(r row) widget.Cell {
 		return widget.T("expires in time", s.Dim)
 	case r.it.MayDie:
 		return widget.T("may die", s.Danger)
+	case !r.it.NotParked.IsZero():
+		return widget.T("not parked", s.Warn)
 	}
 	return widget.Cell{}
 }
@@ -209,6 +213,10 @@ func (d *drawing) totals(p drain.Plan) string {
 	parts := []string{fmt.Sprintf("%d leave", len(p.Items)-stay)}
 	if len(p.Items) == 0 {
 		parts = []string{"nothing has to leave"}
+	}
+	if p.Parks > 0 {
+		parts[0] = fmt.Sprintf("%d leave", len(p.Items)-stay-p.Parks)
+		parts = append(parts, fmt.Sprintf("%d parked here", p.Parks))
 	}
 	if stay > 0 {
 		parts = append(parts, s.Warn.Render(fmt.Sprintf("%d stay", stay)))
@@ -275,6 +283,12 @@ func details(r row) feed.Show {
 	if it.Target != "" {
 		out = append(out, "to        "+words.Name(string(it.Target)))
 	}
+	if it.Parks {
+		out = append(out, "to        parked here, at rest: on word it comes back")
+	}
+	if !it.NotParked.IsZero() {
+		out = append(out, "not parked: "+words.Reason(it.NotParked))
+	}
 	if !it.GoneBy.IsZero() {
 		text := "gone by   " + words.HMS(it.GoneBy)
 		if r.late {
@@ -323,6 +337,7 @@ func (m Model) sum(width int) []string {
 			done++
 			all.Items = append(all.Items, p.plan.Items...)
 			all.Blocks = append(all.Blocks, p.plan.Blocks...)
+			all.Parks += p.plan.Parks
 			all.Deadline = p.plan.Deadline
 			for _, it := range p.plan.Items {
 				if it.MayDie && !it.ExpiresInTime() {

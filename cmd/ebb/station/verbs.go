@@ -111,7 +111,29 @@ func (c *Console) Uncordon(ctx context.Context, host fleet.HostID, theirs bool) 
 	case left.Drain != nil:
 		return "the cordon is lifted; the drain still holds it", nil
 	}
-	return "serving", nil
+	return "serving" + c.giveBack(ctx, host, left.Holds), nil
+}
+
+// giveBack resumes what is parked on a host from which the last hold was lifted.
+func (c *Console) giveBack(ctx context.Context, host fleet.HostID, left fleet.Holds) string {
+	s, err := c.Engine.State(ctx, host)
+	if err != nil || left.Any() || len(s.Parked()) == 0 {
+		return ""
+	}
+	keys, err := c.Engine.Resume(ctx, host, fleet.Key{})
+	if err != nil {
+		return "; what is parked here was not resumed: " + shown(err).Error()
+	}
+	c.drive(host)
+	return "; resuming " + keyNames(keys)
+}
+
+func keyNames(keys []fleet.Key) string {
+	all := make([]string, len(keys))
+	for i, k := range keys {
+		all[i] = k.String()
+	}
+	return strings.Join(all, ", ")
 }
 
 // Plan implements feed.Verbs.
@@ -174,7 +196,7 @@ func (c *Console) Undrain(ctx context.Context, host fleet.HostID) (string, error
 	if left.Cordon != nil {
 		return "the drain hold is lifted; the cordon stays", nil
 	}
-	return "the drain hold is lifted", nil
+	return "the drain hold is lifted" + c.giveBack(ctx, host, left.Holds), nil
 }
 
 // Ask implements feed.Verbs. An ask that gives an ended drain something to do
@@ -196,6 +218,13 @@ func (c *Console) Ask(ctx context.Context, host fleet.HostID, ask drain.Body) er
 	}
 	if handover && word.To == c.Actor.Name && s.Drain != "" && !s.Over() {
 		return shown(c.takeOver(ctx, host, s, word))
+	}
+	if resume, ok := ask.(drain.AskResume); ok {
+		if _, err := c.Engine.Resume(ctx, host, resume.Key); err != nil {
+			return shown(err)
+		}
+		c.drive(host)
+		return nil
 	}
 	s.Host = host // that of a host without a drain is not set
 	if err := c.Engine.AskOf(ctx, s, ask); err != nil {
