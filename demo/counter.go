@@ -73,7 +73,7 @@ type counterState struct {
 	Value int `json:"value"`
 }
 
-// counterLever moves a counter: pausable.
+// counterLever moves a counter, or parks it: pausable.
 var counterLever = map[drain.Step]step{
 	drain.StepSnapshot: {do: counterSnapshot, undo: counterResume},
 	drain.StepShip:     {do: counterShip, undo: func(l *lever) error { return remove(l.target.value()) }},
@@ -81,6 +81,8 @@ var counterLever = map[drain.Step]step{
 	drain.StepClock:    {do: counterClock, undo: nothing},
 	drain.StepAnswers:  {do: counterAnswers, undo: nothing},
 	drain.StepRemove:   {do: counterRemove, undo: nothing},
+	drain.StepPark:     {do: counterPark, undo: counterUnpark},
+	drain.StepResume:   {do: counterResumeHere, undo: nothing},
 }
 
 // counterRemove ends the source, whose claim has moved.
@@ -199,10 +201,14 @@ func counterAnswers(l *lever) error {
 	if err != nil {
 		return err
 	}
-	if err := within(func() bool { return l.target.read() > s.Value }); err != nil {
-		return fmt.Errorf("it counts no further than %d on %s: %w", l.target.read(), filepath.Base(l.target.Root), err)
+	w := l.target
+	if l.stays() {
+		w = l.source
 	}
-	l.note = fmt.Sprintf("counts on %s, at %d", filepath.Base(l.target.Root), l.target.read())
+	if err := within(func() bool { return w.read() > s.Value }); err != nil {
+		return fmt.Errorf("it counts no further than %d on %s: %w", w.read(), filepath.Base(w.Root), err)
+	}
+	l.note = fmt.Sprintf("counts on %s, at %d", filepath.Base(w.Root), w.read())
 	return nil
 }
 

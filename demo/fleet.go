@@ -203,7 +203,7 @@ steps   = ["start", "health", "flip"]
 name    = "counter"
 run     = [%[5]q, "demo-lever", "counter", "--dir", %[1]q]
 timeout = "30s"
-steps   = ["snapshot", "ship", "restore", "clock", "answers", "remove"]
+steps   = ["snapshot", "ship", "restore", "clock", "answers", "remove", "park", "resume"]
 
 [[lever]]
 name    = "store"
@@ -220,6 +220,12 @@ grace = "20s"
 match = { kind = "counter" }
 class = "pausable"
 lever = "counter"
+
+[[class]]                   # stays on its host through a maintenance, at rest
+match = { id = "tenant-*" }
+class = "pausable"
+lever = "counter"
+park  = true
 
 [[class]]
 match = { kind = "store" }

@@ -247,6 +247,23 @@ func (h *Host) stop() {
 	killScope(h.Token)
 }
 
+// reboot ends all that runs on the host, and starts it anew: what is on its disk
+// stays.
+func (h *Host) reboot(ctx context.Context) error {
+	if err := h.agent.Process.Kill(); err != nil {
+		return err
+	}
+	<-h.ended
+	killScope(h.Token)
+	if err := os.WriteFile(filepath.Join(h.Dir, "proc/sys/kernel/random/boot_id"), []byte(bootID()+"\n"), 0o600); err != nil {
+		return fmt.Errorf("host %s: %w", h.Name, err)
+	}
+	if err := h.startAgent(); err != nil {
+		return err
+	}
+	return h.ready(ctx)
+}
+
 // Facts asks the host itself.
 func (h *Host) Facts(ctx context.Context) (fleet.Facts, error) {
 	c, err := h.dial(ctx, wire.Observe)

@@ -26,6 +26,10 @@ type (
 		Host  fleet.HostID `json:"host"`
 		State string       `json:"state"`
 		Holds fleet.Holds  `json:"holds"`
+
+		Parked []struct {
+			Key fleet.Key `json:"key"`
+		} `json:"parked"`
 	}
 )
 

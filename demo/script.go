@@ -31,7 +31,9 @@ type Step struct {
 }
 
 // Scripts lists the scripts by name.
-func Scripts() []Script { return []Script{maintenance(), incident(), deadline(), strategies()} }
+func Scripts() []Script {
+	return []Script{maintenance(), incident(), deadline(), strategies(), parking()}
+}
 
 // Find returns a script by name.
 func Find(name string) (Script, error) {

@@ -140,6 +140,7 @@ func writeManifest(path string, m fleet.Manifest) error {
 	line("grace", m.Grace)
 	line("start", m.Start)
 	line("health", m.Health)
+	line("rest", m.Rest)
 	if !m.Expires.IsZero() {
 		fmt.Fprintf(&b, "expires = %s\n", m.Expires.UTC().Format(time.RFC3339Nano))
 	}
