@@ -45,6 +45,8 @@ func againstDrain(s State, ask Body) string {
 			return "the drain is stopped: it is begun anew, with a deadline of its own"
 		case Empty:
 			return "the drain is over, the host is empty: there is nothing to give more time to"
+		case Parked:
+			return "the drain is over, nothing is left but what is parked: there is nothing to give more time to"
 		}
 	case AskRetry:
 		if !s.Person && s.Newer == "" && goOn(s, Event{}).Waiting.Code == s.Waiting.Code {
@@ -91,6 +93,8 @@ func againstItem(s State, k fleet.Key, ask Body) string {
 		case !a.Run.IsZero() && a.Run != it.Run:
 			return k.String() + " is another incarnation now: " + it.Run.String() + ", not " + a.Run.String()
 		}
+	case AskPark:
+		return s.Refuses(a)
 	case AskRetry:
 		if !it.waitsForRetry() {
 			return k.String() + " is neither held, kept nor failed: there is nothing to take up again"

@@ -62,6 +62,8 @@ func TestAgainst(t *testing.T) {
 		"escalate when stopped":     {drain(func(s *State) { s.Phase = Stopped }), AskEscalate{Key: wk("a"), Run: run}, "nothing is escalated"},
 		"extend":                    {plain, AskExtend{}, ""},
 		"extend an empty one":       {drain(func(s *State) { s.Phase = Empty }), AskExtend{}, "the host is empty"},
+		"park what is stateless":    {plain, AskPark{Key: wk("a")}, "only what is pausable"},
+		"extend a parked one":       {drain(func(s *State) { s.Phase = Parked }), AskExtend{}, "what is parked"},
 		"extend a stopped one":      {drain(func(s *State) { s.Phase = Stopped }), AskExtend{}, "begun anew"},
 		"go on":                     {plain, AskRetry{}, "does not wait for a word"},
 		"go on after a gap":         {drain(func(s *State) { s.Person, s.Waiting = true, fleet.Because(WaitBlind) }), AskRetry{}, ""},
