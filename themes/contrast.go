@@ -23,6 +23,17 @@ var (
 	faint = []string{"rule", "bar-empty"}
 )
 
+// least is the contrast that a role needs.
+func least(name string) float64 {
+	switch {
+	case slices.Contains(faint, name):
+		return 0
+	case slices.Contains(marks, name):
+		return markContrast
+	}
+	return textContrast
+}
+
 // page is what a terminal of a kind shows behind the text, where the theme does
 // not say: the usual grounds, of which the least favourable counts.
 func page(dark bool) []color.Color {
@@ -70,15 +81,8 @@ func checkContrast(fields map[string]*lipgloss.Style, states map[string]lipgloss
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		least := textContrast
-		switch {
-		case slices.Contains(faint, name):
-			continue
-		case slices.Contains(marks, name):
-			least = markContrast
-		}
-		if ratio, known := leastContrast(all[name], grounds); known && ratio < least {
-			return name, ratio, least
+		if ratio, known := leastContrast(all[name], grounds); known && ratio < least(name) {
+			return name, ratio, least(name)
 		}
 	}
 	return "", 0, 0

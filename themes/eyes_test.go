@@ -16,8 +16,6 @@ var deficiencies = map[string][3][3]float64{
 	"tritan": {{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}},
 }
 
-type light [3]float64
-
 func (l light) seenBy(m [3][3]float64) (out light) {
 	for i, row := range m {
 		for k, f := range row {
@@ -26,24 +24,6 @@ func (l light) seenBy(m [3][3]float64) (out light) {
 		out[i] = min(1, max(0, out[i]))
 	}
 	return out
-}
-
-// lab is CIE L*a*b*, in which distances are what eyes tell apart.
-func (l light) lab() light {
-	f := func(t float64) float64 {
-		if t > 0.008856 {
-			return math.Cbrt(t)
-		}
-		return 7.787*t + 16.0/116
-	}
-	x := f((0.4124*l[0] + 0.3576*l[1] + 0.1805*l[2]) / 0.95047)
-	y := f(0.2126*l[0] + 0.7152*l[1] + 0.0722*l[2])
-	z := f((0.0193*l[0] + 0.1192*l[1] + 0.9505*l[2]) / 1.08883)
-	return light{116*y - 16, 500 * (x - y), 200 * (y - z)}
-}
-
-func apart(a, b light) float64 {
-	return math.Sqrt((a[0]-b[0])*(a[0]-b[0]) + (a[1]-b[1])*(a[1]-b[1]) + (a[2]-b[2])*(a[2]-b[2]))
 }
 
 // closest is how far apart the two most similar of the roles are that carry a

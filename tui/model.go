@@ -6,6 +6,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
 
 	"ebb/fleet"
 	"ebb/tui/feed"
@@ -198,6 +199,8 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 		return m.guard.Answer(msg.X, msg.Y)
 	case tea.KeyboardEnhancementsMsg:
 		m.guard.Reports(msg.SupportsEventTypes())
+	case tea.ColorProfileMsg:
+		m.recolour(msg.Profile)
 	case tea.BackgroundColorMsg:
 		m.retheme(msg.IsDark())
 	case tea.ResumeMsg:
@@ -307,6 +310,25 @@ func (m *Model) retheme(dark bool) {
 		return
 	}
 	if err := m.wear(m.opt.Theme, dark); err != nil {
+		m.say(noteBad, err.Error())
+	}
+}
+
+// recolour draws with what is left of the theme in the colours that the terminal
+// shows.
+func (m *Model) recolour(p colorprofile.Profile) {
+	n := 0
+	switch p {
+	case colorprofile.ANSI256:
+		n = 256
+	case colorprofile.ANSI:
+		n = 16
+	}
+	if n == m.opt.colours {
+		return
+	}
+	m.opt.colours = n
+	if err := m.wear(m.opt.Theme, m.env.Theme.Dark); err != nil {
 		m.say(noteBad, err.Error())
 	}
 }

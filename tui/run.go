@@ -34,6 +34,8 @@ type Options struct {
 	Sync  Sync // whether the terminal shows larger changes at once
 	Mouse bool // take clicks and the wheel
 
+	colours int // that the terminal shows: 256 or 16; 0: all
+
 	shell func() bool // whether ctrl-z has somewhere to go; default: hasShell
 
 	Input  io.Reader           // default: the terminal
@@ -75,7 +77,7 @@ func (o Options) theme(dark bool) (themes.Theme, error) {
 	if o.ASCII {
 		glyphs = themes.ASCIIGlyphs()
 	}
-	return th.With(glyphs), nil
+	return th.With(glyphs).In(o.colours), nil
 }
 
 // themesDir is where a person's own themes lie.

@@ -14,6 +14,7 @@ import (
 	"ebb/fleet"
 	"ebb/tui/feed"
 	"ebb/tui/paint"
+	"ebb/tui/widget"
 )
 
 // Every width from 20 to 300, on every screen: no line is wider than the screen,
@@ -57,6 +58,16 @@ func shownRows(e *vt.Emulator) []string {
 	return out
 }
 
+// drawnRows is what a terminal that showed nothing before shows of a screen.
+func drawnRows(text string, w, h int) []string {
+	e := vt.NewEmulator(w, h)
+	defer e.Close()
+	for y, line := range strings.Split(text, "\n") {
+		_, _ = fmt.Fprintf(e, "\x1b[%dH%s\x1b[m", y+1, line)
+	}
+	return shownRows(e)
+}
+
 // A stale row means acting on the wrong host. Whoever scrolls, filters, sorts,
 // groups, changes screens and resizes, while hosts come, go and change: the
 // terminal shows what a fresh draw shows.
@@ -89,12 +100,7 @@ func TestNoRowIsEverStale(t *testing.T) {
 			if _, err := e.Write(pen.Draw(text, w, h)); err != nil {
 				rt.Fatal(err)
 			}
-			fresh := vt.NewEmulator(w, h)
-			for y, line := range strings.Split(text, "\n") {
-				_, _ = fmt.Fprintf(fresh, "\x1b[%dH%s\x1b[m", y+1, line)
-			}
-			got, want := shownRows(e), shownRows(fresh)
-			fresh.Close()
+			got, want := shownRows(e), drawnRows(text, w, h)
 			if !slices.Equal(got, want) {
 				rt.Fatalf("the terminal shows\n%s\na fresh draw is\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
@@ -121,4 +127,44 @@ func shuffled(t *rapid.T, f feed.Frame) feed.Frame {
 		f.Snapshot.Hosts = append(f.Snapshot.Hosts, h)
 	}
 	return f
+}
+
+// A window that is dragged to every size while a name is being typed: no size is
+// broken, no Enter on the way counts, what the terminal shows is what is drawn,
+// and the question is still the same one in the end.
+func TestResizeStormWithADialogOpen(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := atGate(t)
+		c.press("t")
+		c.painted()
+		c.text("gpu-04")
+		e := vt.NewEmulator(100, 30)
+		defer e.Close()
+		pen := paint.NewPen(colorprofile.TrueColor)
+		sizes := [][2]int{{1, 1}, {400, 120}, {1, 120}, {400, 1}, {19, 5}, {20, 4}, {20, 5}}
+		for range rapid.IntRange(1, 4).Draw(rt, "steps") {
+			w, h := rapid.IntRange(1, 400).Draw(rt, "w"), rapid.IntRange(1, 120).Draw(rt, "h")
+			if n := rapid.IntRange(0, 2*len(sizes)).Draw(rt, "edge"); n < len(sizes) {
+				w, h = sizes[n][0], sizes[n][1]
+			}
+			c.send(tea.WindowSizeMsg{Width: w, Height: h})
+			text := c.m.Screen()
+			sized(t, text, w, h)
+			e.Resize(w, h)
+			_, _ = e.Write(pen.Draw(text, w, h))
+			if got, want := shownRows(e), drawnRows(text, w, h); !slices.Equal(got, want) {
+				rt.Fatalf("the terminal shows\n%s\na fresh draw is\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			c.press("enter", "y")
+			if !widget.TooSmall(w, h) {
+				c.press("backspace") // of the y
+			}
+			c.only()
+		}
+		c.send(tea.WindowSizeMsg{Width: 100, Height: 30})
+		c.shows("terminate gpu-046")
+		c.text("6")
+		c.press("enter")
+		c.only(`terminate prod/gpu-046 "gpu-046"`)
+	})
 }
