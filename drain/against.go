@@ -78,7 +78,7 @@ func againstItem(s State, k fleet.Key, ask Body) string {
 	case AskClass:
 		switch {
 		case Claimless(it):
-			return "nothing claims " + k.String() + ", and a class does not make it somebody's: keep it, or escalate it by name"
+			return k.String() + " is claimed by nobody, and a class does not make it somebody's: keep it, or escalate it by name"
 		case a.Class.Valid() && it.Class == a.Class:
 			return k.String() + " is " + a.Class.String() + " already"
 		}

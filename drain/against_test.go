@@ -48,7 +48,7 @@ func TestAgainst(t *testing.T) {
 		"not found yet":             {unread, AskHold{Key: wk("z")}, ""},
 		"class":                     {plain, AskClass{Key: wk("a"), Class: fleet.Stuck}, ""},
 		"the same class":            {plain, AskClass{Key: wk("a"), Class: fleet.Stateless}, "is stateless already"},
-		"class of an orphan":        {orphan, AskClass{Key: wk("a"), Class: fleet.Stuck}, "nothing claims"},
+		"class of an orphan":        {orphan, AskClass{Key: wk("a"), Class: fleet.Stuck}, "is claimed by nobody"},
 		"escalate an orphan":        {orphan, AskEscalate{Key: wk("a"), Run: run}, ""},
 		"escalate another run":      {plain, AskEscalate{Key: wk("a"), Run: fleet.Run{Boot: "b", PID: 8}}, "another incarnation"},
 		"more of a budget":          {plain, AskMoreTime{Key: wk("a"), By: time.Minute}, ""},

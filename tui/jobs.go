@@ -200,7 +200,11 @@ func (m *Model) done(d doneMsg) tea.Cmd {
 	if d.text == "" {
 		d.text = "done"
 	}
-	m.say(noteOK, text+words.Text(d.text))
+	said := words.Text(d.text)
+	if !d.job.key.IsZero() { // it is named already
+		said = strings.TrimPrefix(said, words.Key(d.job.key)+" ")
+	}
+	m.say(noteOK, text+said)
 	if m.cur == "gate" && m.film == nil && m.host == d.job.host && (d.job.verb == feed.Accept || d.job.verb == feed.Clean) {
 		return m.readGate(feed.Check, m.host)
 	}

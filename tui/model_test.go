@@ -316,7 +316,7 @@ func TestBoardActs(t *testing.T) {
 	c.toBoardRow("python3 41177")
 	c.press("c")
 	c.painted()
-	c.shows("refused: class gpu-041", "nothing claims process/41177:411770", "escalate it by name")
+	c.shows("refused: class gpu-041", "process/41177:411770 is claimed by nobody", "escalate it by name")
 	c.only()
 	c.press("esc")
 	c.toBoardRow("nb-lena-12")

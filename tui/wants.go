@@ -347,7 +347,7 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskKeep{Key: k, Reason: text} }), who+" may stay, and the gate names it; r takes that back"+rest)
 		})
 		if m.line != nil {
-			m.line.check = needed("whoever reads the gate must know why it stays")
+			m.line.check = needed("the gate shows it")
 		}
 		return cmd
 	case feed.Retry:
