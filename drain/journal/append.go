@@ -6,9 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"ebb/drain"
@@ -25,56 +24,23 @@ func (j *Journal) Append(ctx context.Context, b drain.Batch) ([]drain.Event, err
 	if err != nil {
 		return nil, j.fail("append to", err)
 	}
-	for try := 0; ; try++ {
-		var stored []drain.Event
-		stored, err = j.append(ctx, b, events)
-		if err == nil {
-			j.wake()
-			return stored, nil
-		}
-		// Nothing was committed if the connection was cut before the commit, so
-		// that may be tried again: a pool holds dead connections after a failover.
-		var commit *commitError
-		if try == 2 || errors.As(err, &commit) || !lostConnection(err) || !pause(ctx, time.Duration(try)*200*time.Millisecond) {
-			break
-		}
+	p := appending(b, events)
+	if err := j.join(ctx, p); err != nil {
+		return nil, j.fail("append to", err)
 	}
-	stored, err := j.settle(ctx, events, err)
-	return stored, j.fail("append to", err)
+	return p.stored, nil
 }
 
-// append is one attempt.
-func (j *Journal) append(ctx context.Context, b drain.Batch, events []drain.Event) ([]drain.Event, error) {
-	out := make([]drain.Event, len(events))
-	copy(out, events)
-	err := j.write(ctx, func(tx *sql.Tx) error {
-		m, err := j.head(ctx, tx, len(events))
-		if err != nil {
-			return err
-		}
-		num, err := j.end(ctx, tx, b.Stream)
-		if err != nil {
-			return err
-		}
-		if b.Expect != nil && *b.Expect != num {
-			return &ConflictError{Stream: b.Stream, Want: *b.Expect, Have: num}
-		}
-		if b.Lease != nil {
-			if err := j.holds(ctx, tx, *b.Lease, m.now); err != nil {
-				return err
-			}
-		}
-		for i := range out {
-			out[i].Seq = m.seq - uint64(len(out)-1-i)
-			out[i].Num = num + uint64(i) + 1
-			out[i].At = fromMicro(m.at)
-		}
-		if err := j.insert(ctx, tx, out); err != nil {
-			return err
-		}
-		return j.notify(ctx, tx)
-	})
-	return out, err
+func appending(b drain.Batch, events []drain.Event) *piece {
+	p := &piece{stream: b.Stream, events: events}
+	if b.Lease != nil {
+		p.drain = b.Lease.Drain
+	}
+	p.decide = func(books *books) (err error) {
+		p.stored, err = books.append(b, events)
+		return err
+	}
+	return p
 }
 
 // checked refuses a batch that can't be right, and fills in what follows from it.
@@ -134,46 +100,23 @@ func ids(events []drain.Event) []string {
 	return out
 }
 
-// end returns the number of a stream's last event.
-func (j *Journal) end(ctx context.Context, tx *sql.Tx, stream string) (uint64, error) {
-	var n int64
-	err := tx.QueryRowContext(ctx, j.dialect.sql(`select coalesce(max(num), 0) from {s}events where stream = $1`), stream).Scan(&n)
-	return uint64(n), err
-}
-
 const columns = "seq, stream, num, id, at, kind, v, drain, epoch, actor, body, sig"
 
-// insert writes events whose numbers are set, as many to a statement as both
-// databases take without complaint: the head row is held meanwhile, and every
-// round trip makes everybody wait.
+// insert writes events whose numbers are set, many in a statement: the head row is
+// held meanwhile, and every round trip makes everybody wait.
 func (j *Journal) insert(ctx context.Context, tx *sql.Tx, events []drain.Event) error {
-	const most = 100
-	for len(events) > 0 {
-		n := min(most, len(events))
-		var text strings.Builder
-		text.WriteString("insert into {s}events (" + columns + ") values ")
-		args := make([]any, 0, n*12)
-		for i, e := range events[:n] {
+	for part := range slices.Chunk(events, rowsAtOnce) {
+		values := make([]any, 0, len(part)*12)
+		for _, e := range part {
 			actor, err := json.Marshal(e.By)
 			if err != nil {
 				return err
 			}
-			row := []any{int64(e.Seq), e.Stream, int64(e.Num), e.ID, e.At.UnixMicro(), string(e.Kind), e.V, e.Drain, int64(e.Epoch), string(actor), string(e.Body), e.Sig}
-			sep := "("
-			if i > 0 {
-				sep = ", ("
-			}
-			for k := range row {
-				text.WriteString(sep + "$" + strconv.Itoa(len(args)+k+1))
-				sep = ", "
-			}
-			text.WriteString(")")
-			args = append(args, row...)
+			values = append(values, int64(e.Seq), e.Stream, int64(e.Num), e.ID, e.At.UnixMicro(), string(e.Kind), e.V, e.Drain, int64(e.Epoch), string(actor), string(e.Body), e.Sig)
 		}
-		if _, err := tx.ExecContext(ctx, j.dialect.sql(text.String()), args...); err != nil {
+		if _, err := tx.ExecContext(ctx, j.dialect.sql("insert into {s}events ("+columns+") values "+places(len(part), 12)), values...); err != nil {
 			return err
 		}
-		events = events[n:]
 	}
 	return nil
 }

@@ -61,15 +61,16 @@ func (j *Journal) Import(ctx context.Context, r io.Reader) error {
 			return err
 		}
 		ends := map[string]uint64{}
+		for _, e := range events {
+			ends[e.Stream] = 0
+		}
+		if err := j.ends(ctx, tx, ends); err != nil {
+			return err
+		}
 		epochs := map[string]uint64{}
 		last := m.at
 		for i := range events {
 			e := &events[i]
-			if _, ok := ends[e.Stream]; !ok {
-				if ends[e.Stream], err = j.end(ctx, tx, e.Stream); err != nil {
-					return err
-				}
-			}
 			if e.Num != ends[e.Stream]+1 {
 				return fmt.Errorf("event %s: number %d of stream %s follows %d", e.ID, e.Num, e.Stream, ends[e.Stream])
 			}

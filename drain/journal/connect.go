@@ -64,10 +64,22 @@ func (j *Journal) openSQLite(dsn string, conns int) error {
 	if err != nil {
 		return fmt.Errorf("open journal %s: %w", j.name, err)
 	}
+	j.db, j.writes = pool(db, conns), db
+	if conns > 1 {
+		if db, err = sql.Open("sqlite", dsn); err != nil {
+			return fmt.Errorf("open journal %s: %w", j.name, err)
+		}
+		j.writes = pool(db, 1) // there is one writer at a time
+	}
+	return nil
+}
+
+// pool keeps connections that are not in use: a new one costs more than many
+// statements.
+func pool(db *sql.DB, conns int) *sql.DB {
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
-	j.db = db
-	return nil
+	return db
 }
 
 // connectPG prepares connections that also work behind a transaction pooler:
@@ -87,10 +99,10 @@ func (j *Journal) connectPG(target string) error {
 	j.dialect = pgDialect()
 	j.listen = cfg
 	j.name = pgName(cfg)
-	j.db = stdlib.OpenDB(*cfg)
-	j.db.SetMaxOpenConns(8)
-	j.db.SetMaxIdleConns(2)
-	j.db.SetConnMaxIdleTime(time.Minute)
+	j.db, j.writes = pool(stdlib.OpenDB(*cfg), 6), pool(stdlib.OpenDB(*cfg), 2)
+	for _, db := range []*sql.DB{j.db, j.writes} {
+		db.SetConnMaxIdleTime(time.Minute)
+	}
 	return nil
 }
 

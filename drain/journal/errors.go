@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,15 +125,19 @@ func classify(err error) error {
 	return err
 }
 
-// isDuplicate reports whether a unique constraint refused an insert.
-func isDuplicate(err error) bool {
+// ofData reports whether an error speaks of what was to be written, and not of the
+// database: a key that is too long for it, say.
+func ofData(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return pg.Code == "23505"
+		return slices.ContainsFunc([]string{"22", "23", "54"}, func(class string) bool { return strings.HasPrefix(pg.Code, class) })
 	}
 	var lite *sqlite.Error
 	if errors.As(err, &lite) {
-		return lite.Code()&0xff == 19 // SQLITE_CONSTRAINT
+		switch lite.Code() & 0xff {
+		case 18, 19, 20: // SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH
+			return true
+		}
 	}
 	return false
 }

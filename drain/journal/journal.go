@@ -14,6 +14,7 @@ import (
 // Journal is an open journal. Its methods may be called from many goroutines.
 type Journal struct {
 	db      *sql.DB
+	writes  *sql.DB // connections that no reader can take; db itself, where there is only one
 	dialect dialect
 	name    string
 	now     func() time.Time
@@ -27,10 +28,14 @@ type Journal struct {
 	writer chan struct{}   // SQLite: one writer of this process at a time
 
 	closed context.Context // done once the journal is closed
-	close  context.CancelFunc
+	close  context.CancelCauseFunc
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when this process appends
+	queue   []*piece      // to be written
+	writing bool          // somebody does
+	busy    sync.WaitGroup
+	tail    tail
 }
 
 // Option changes how a journal is opened.
@@ -63,10 +68,10 @@ func Open(ctx context.Context, url string, opts ...Option) (*Journal, error) {
 		return nil, err
 	}
 	if err := j.migrate(ctx); err != nil {
-		j.db.Close()
+		_ = j.closeDB()
 		return nil, j.fail("open", err)
 	}
-	j.closed, j.close = context.WithCancel(context.Background())
+	j.closed, j.close = context.WithCancelCause(context.Background())
 	return j, nil
 }
 
@@ -74,10 +79,21 @@ func Open(ctx context.Context, url string, opts ...Option) (*Journal, error) {
 // is no password in it.
 func (j *Journal) Name() string { return j.name }
 
-// Close ends every Watch and closes the database.
+// Close ends every Watch and closes the database. What is being written meanwhile
+// fails.
 func (j *Journal) Close() error {
-	j.close()
-	return j.db.Close()
+	j.mu.Lock()
+	j.close(ErrClosed)
+	j.mu.Unlock()
+	j.busy.Wait()
+	return j.closeDB()
+}
+
+func (j *Journal) closeDB() error {
+	if j.writes == j.db {
+		return j.db.Close()
+	}
+	return errors.Join(j.writes.Close(), j.db.Close())
 }
 
 // Now returns the time by the journal's clock.
@@ -150,7 +166,7 @@ func (j *Journal) write(ctx context.Context, fn func(*sql.Tx) error) error {
 		// row, whatever the role's default is.
 		level.Isolation = sql.LevelReadCommitted
 	}
-	tx, err := j.db.BeginTx(ctx, &level)
+	tx, err := j.writes.BeginTx(ctx, &level)
 	if err != nil {
 		return err
 	}
@@ -164,6 +180,17 @@ func (j *Journal) write(ctx context.Context, fn func(*sql.Tx) error) error {
 		return &commitError{err}
 	}
 	return nil
+}
+
+// begin starts what Close waits for, unless the journal is closed.
+func (j *Journal) begin(fn func()) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed.Err() != nil {
+		return false
+	}
+	j.busy.Go(fn)
+	return true
 }
 
 // wake tells the watches of this process that something was appended.

@@ -14,12 +14,23 @@ import (
 )
 
 // Stream returns the events of one stream after a number, in order; a limit of 0
-// means all of them.
+// means all of them. Many may follow their streams by it: as long as there is
+// nothing new, one question to the database answers all who ask meanwhile.
 func (j *Journal) Stream(ctx context.Context, stream string, after uint64, limit int) ([]drain.Event, error) {
+	nothing, era, err := j.quiet(ctx, stream, after)
+	if err != nil || nothing {
+		return nil, j.fail("read", err)
+	}
 	rows, err := j.db.QueryContext(ctx, j.dialect.sql(
 		`select `+columns+` from {s}events where stream = $1 and num > $2 order by num limit $3`),
 		stream, position(after), most(limit))
 	events, err := collect(rows, err)
+	if err == nil && int64(len(events)) < most(limit) {
+		if len(events) > 0 {
+			after = events[len(events)-1].Num
+		}
+		j.tail.ended(stream, after, era)
+	}
 	return events, j.fail("read", err)
 }
 
