@@ -8,7 +8,9 @@
 //
 // Data comes in as rows and goes out as fleet.Host, fleet.Claim, fleet.Flag. The
 // package keeps nothing between calls but connections; it caches nothing, so
-// what it returns was in the database during the call.
+// what it returns was in the database during the call. Calls about single hosts
+// that come while a statement runs are answered by the next one, together: a
+// thousand drains must not cost a thousand statements at a time.
 //
 // What it promises: a flag that someone else set is kept, and lifted only on
 // explicit word; a status word nobody knows counts as running; a row that can't

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,53 +86,113 @@ func (p *Plane) one(ctx context.Context, id fleet.HostID) (fleet.Host, error) {
 	if err != nil {
 		return fleet.Host{}, err
 	}
-	rows, err := p.query(ctx, "hosts", `select * from (`+p.sql.Hosts+"\n"+`) as h where h.id::text = @host`, pgx.NamedArgs{"host": name})
-	if err != nil {
-		return fleet.Host{}, err
-	}
-	switch len(rows) {
-	case 0:
+	f, err := p.hosts.ask(ctx, name)
+	switch {
+	case err != nil:
+		return fleet.Host{}, p.explain("hosts", err)
+	case f.rows == 0:
 		return fleet.Host{}, &MissingError{Plane: p.cfg.Name, What: fmt.Sprintf("a host %q", name)}
-	case 1:
-		h, err := p.host(rows[0])
-		return h, p.explain("hosts", err)
+	case f.rows > 1:
+		return fleet.Host{}, p.explain("hosts", fmt.Errorf("host %q is there twice", name))
 	}
-	return fleet.Host{}, p.explain("hosts", fmt.Errorf("host %q is there twice", name))
+	return f.host, p.explain("hosts", f.err)
+}
+
+// found is what the plane has under a host's name.
+type found struct {
+	rows int
+	host fleet.Host
+	err  error // its row can't be read
+}
+
+func (p *Plane) readHosts(ctx context.Context, names []string) (map[string]found, error) {
+	rows, err := p.query(ctx, "hosts", `select * from (`+p.sql.Hosts+"\n"+`) as h where h.id::text = any(@hosts)`, pgx.NamedArgs{"hosts": names})
+	out := make(map[string]found, len(names))
+	for _, r := range rows {
+		h, err := p.host(r)
+		name := r.str("id")
+		out[name] = found{rows: out[name].rows + 1, host: h, err: err}
+	}
+	return out, err
 }
 
 // Claims reads what is claimed about hosts; nil means all. Every host that was
 // asked for has an entry, empty where nothing is claimed. Claims that are on no
 // host are left out.
 func (p *Plane) Claims(ctx context.Context, hosts []fleet.HostID) (map[fleet.HostID][]fleet.Claim, error) {
-	out := make(map[fleet.HostID][]fleet.Claim, len(hosts))
-	var names any // null
-	if hosts != nil {
-		list := make([]string, len(hosts))
-		for i, h := range hosts {
-			var err error
-			if list[i], err = p.name(h); err != nil {
-				return nil, err
-			}
-			out[h] = nil
+	if len(hosts) == 1 {
+		name, err := p.name(hosts[0])
+		if err != nil {
+			return nil, err
 		}
-		names = list
+		c, err := p.claims.ask(ctx, name)
+		if err = cmp.Or(err, c.err); err != nil {
+			return nil, p.explain("claims", err)
+		}
+		return map[fleet.HostID][]fleet.Claim{hosts[0]: c.list}, nil
 	}
-	rows, err := p.query(ctx, "claims", p.sql.Claims, pgx.NamedArgs{"hosts": names})
+	var names []string // nil is null
+	if hosts != nil {
+		names = make([]string, 0, len(hosts))
+	}
+	for _, h := range hosts {
+		name, err := p.name(h)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	read, err := p.readClaims(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range rows {
-		c, err := p.claim(r)
-		if err != nil {
-			return nil, p.explain("claims", err)
+	out := make(map[fleet.HostID][]fleet.Claim, len(hosts))
+	for _, h := range hosts {
+		out[h] = nil
+	}
+	for name, c := range read {
+		if c.err != nil {
+			return nil, p.explain("claims", c.err)
 		}
-		_, asked := out[c.Host]
-		if c.Host.Name() != "" && (asked || hosts == nil) {
-			out[c.Host] = append(out[c.Host], c)
+		id := fleet.NewHostID(p.cfg.Name, name)
+		if _, asked := out[id]; asked || hosts == nil {
+			out[id] = c.list
 		}
 	}
-	for _, claims := range out {
-		slices.SortStableFunc(claims, func(a, b fleet.Claim) int { return a.Key.Compare(b.Key) })
+	return out, nil
+}
+
+// claimed is what is claimed about a host.
+type claimed struct {
+	list []fleet.Claim
+	err  error // a row about it can't be read
+}
+
+// readClaims reads claims by the names of their hosts; nil means all.
+func (p *Plane) readClaims(ctx context.Context, names []string) (map[string]claimed, error) {
+	var list any // null
+	if names != nil {
+		list = names
+	}
+	rows, err := p.query(ctx, "claims", p.sql.Claims, pgx.NamedArgs{"hosts": list})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]claimed{}
+	for _, r := range rows {
+		host := r.str("agent_id")
+		c, err := p.claim(r)
+		switch have := out[host]; {
+		case err != nil && host == "":
+			return nil, p.explain("claims", err)
+		case err != nil:
+			out[host] = claimed{err: err}
+		case host != "" && have.err == nil:
+			out[host] = claimed{list: append(have.list, c)}
+		}
+	}
+	for _, c := range out {
+		slices.SortStableFunc(c.list, func(a, b fleet.Claim) int { return a.Key.Compare(b.Key) })
 	}
 	return out, nil
 }

@@ -20,6 +20,9 @@ type Plane struct {
 	cfg  Config
 	sql  Statements
 	pool *pgxpool.Pool
+
+	hosts  *together[found]
+	claims *together[claimed]
 }
 
 // Open prepares a plane. Nothing is dialled: a console starts while a plane is
@@ -51,11 +54,17 @@ func Open(ctx context.Context, cfg Config) (*Plane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open plane %s: %w", cfg.Name, err)
 	}
-	return &Plane{cfg: cfg, sql: cfg.Statements.filled(), pool: pool}, nil
+	p := &Plane{cfg: cfg, sql: cfg.Statements.filled(), pool: pool}
+	p.hosts, p.claims = &together[found]{read: p.readHosts}, &together[claimed]{read: p.readClaims}
+	return p, nil
 }
 
 // Close closes the connections.
-func (p *Plane) Close() { p.pool.Close() }
+func (p *Plane) Close() {
+	p.pool.Close()
+	p.hosts.wg.Wait()
+	p.claims.wg.Wait()
+}
 
 // Ping asks whether the server answers.
 func (p *Plane) Ping(ctx context.Context) error {
