@@ -183,7 +183,7 @@ func TestPlace(t *testing.T) {
 		why     string
 	}{
 		{"nobody", nil, nil, "", "", "no other host"},
-		{"itself", []fleet.HostView{target("prod/h1", nil)}, nil, "", "", "source"},
+		{"itself", []fleet.HostView{target("prod/h1", nil)}, nil, "", "", "no other host"},
 		{"another pool", []fleet.HostView{target("prod/x", func(v *fleet.HostView) { v.Host.Labels = nil })}, nil, "", "", "pool none, wanted a"},
 		{"held", []fleet.HostView{target("prod/x", func(v *fleet.HostView) { v.Summary.Value.Holds.Cordon = &fleet.Hold{} })}, nil, "", "", "held"},
 		{"flagged", []fleet.HostView{target("prod/x", func(v *fleet.HostView) { v.Host.Draining = true })}, nil, "", "", "plane"},

@@ -9,8 +9,8 @@ import (
 	"ebb/fleet"
 )
 
-// View is what was just observed: the source, the targets, and what the gate
-// would say. Issues are those of the gate, without anything already accepted.
+// View is what was just observed: the source, the targets (where the source may be
+// among them, it is none), and what the gate would say. Issues are those of the gate, without anything already accepted.
 type View struct {
 	Source  fleet.HostView
 	Targets []fleet.HostView

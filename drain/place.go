@@ -48,6 +48,9 @@ func Place(p Placing) (fleet.HostID, fleet.Reason) {
 	refused, nearest := fleet.Because(WaitNoTarget, "why", "there is no other host"), 0
 	racks := p.racks()
 	for _, t := range p.Targets {
+		if t.Host.ID == p.Source.Host.ID {
+			continue
+		}
 		why, how := p.unfit(t)
 		if !why.IsZero() {
 			if how >= nearest {
@@ -87,8 +90,6 @@ func (p Placing) unfit(t fleet.HostView) (fleet.Reason, int) {
 		return fleet.Because(WaitNoTarget, "why", t.Host.ID.Name()+": "+why), 1
 	}
 	switch {
-	case t.Host.ID == src.ID:
-		return fleet.Because(WaitNoTarget, "why", t.Host.ID.Name()+": it is the source"), 0
 	case t.Host.Pool() != src.Pool():
 		return no("pool " + quoted(t.Host.Pool()) + ", wanted " + quoted(src.Pool()))
 	case !t.Unreachable.IsZero() || !known:
@@ -235,7 +236,7 @@ func (p Placing) racks() map[string]bool {
 		return racks
 	}
 	for _, t := range p.Targets {
-		if rack := t.Host.Labels["rack"]; rack != "" && p.has(t, p.Found.Needs.Group) {
+		if rack := t.Host.Labels["rack"]; rack != "" && t.Host.ID != p.Source.Host.ID && p.has(t, p.Found.Needs.Group) {
 			racks[rack] = true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"ebb/fleet"
@@ -49,16 +51,19 @@ const (
 	agentTimeout = 20 * time.Second
 )
 
-// Targets returns the hosts that a workload of id might move to, as last seen.
+// Targets returns the hosts of id's plane as last seen, id among them: those that a
+// workload of id might move to. The list is that of the snapshot: it is asked for
+// with every look at any of them, and views are large.
 func (o *Observer) Targets(id fleet.HostID) []fleet.HostView {
 	snap, _ := o.Latest()
-	var out []fleet.HostView
-	for _, h := range snap.Hosts {
-		if h.Host.ID != id && h.Host.ID.Plane() == id.Plane() {
-			out = append(out, h)
-		}
-	}
-	return out
+	first := fleet.NewHostID(id.Plane(), "")
+	from, _ := slices.BinarySearchFunc(snap.Hosts, first, byID)
+	to, _ := slices.BinarySearchFunc(snap.Hosts, first[:len(first)-1]+"0", byID) // what follows the slash
+	return slices.Clip(snap.Hosts[from:to])
+}
+
+func byID(h fleet.HostView, id fleet.HostID) int {
+	return strings.Compare(string(h.Host.ID), string(id))
 }
 
 // Host finds a listed host, from the last reading of its plane or from the plane.
@@ -131,6 +136,9 @@ func readClaims(ctx context.Context, plane Plane, id fleet.HostID) fleet.Reading
 func (o *Observer) keep(id fleet.HostID, e entry) {
 	o.update(id, func(known *entry) {
 		e.view.Summary = known.view.Summary
+		if e.view.Facts.Status == fleet.OK {
+			o.spare(id)
+		}
 		switch {
 		case e.view.Facts.Status != fleet.OK:
 			// The last facts stay, with their age, for whoever shows them.

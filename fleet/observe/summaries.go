@@ -106,6 +106,14 @@ func (o *Observer) asked(id fleet.HostID, err error) {
 	a.fails++
 }
 
+// spare puts off asking a host that has just told everything: one that is driven is
+// read more often than its summary would be. It is called with the lock held.
+func (o *Observer) spare(id fleet.HostID) {
+	if a := o.asking[id]; a != nil && !a.busy {
+		a.fails, a.next = 0, time.Now().Add(2*o.cfg.Interval)
+	}
+}
+
 func (o *Observer) summary(ctx context.Context, h fleet.Host) (fleet.Summary, error) {
 	agent, err := o.cfg.Agent(ctx, h)
 	if err != nil {
