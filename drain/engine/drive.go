@@ -57,6 +57,8 @@ func (e *Engine) Drive(ctx context.Context, host fleet.HostID, sink func(drain.E
 		return d.s, fmt.Errorf("drive %s: it has no drain", host)
 	}
 	d.sink, d.id = sink, d.s.Drain
+	e.ledger.driving(host, 1)
+	defer e.ledger.driving(host, -1)
 	err := d.turn(ctx)
 	for errors.Is(err, errLapsed) {
 		e.cfg.Log.Warn("the lease has lapsed", "host", host, "drain", d.s.Drain)
@@ -70,10 +72,12 @@ func (d *Driver) turn(ctx context.Context) error {
 	if err := d.take(ctx); err != nil {
 		return err
 	}
-	err := d.open(ctx)
-	if err == nil {
-		err = d.loop(ctx)
-	}
+	err := d.keeping(ctx, func(ctx context.Context) error {
+		if err := d.open(ctx); err != nil {
+			return err
+		}
+		return d.loop(ctx)
+	})
 	d.leave(err)
 	return err
 }
@@ -201,24 +205,38 @@ func (d *Driver) followBack() {
 	}
 }
 
-// write appends with the lease and folds what the stream then has.
+// write appends with the lease and folds what was written, or, where others have
+// written in between, what the stream then has.
 func (d *Driver) write(ctx context.Context, expect *uint64, bodies ...drain.Body) error {
-	if err := d.e.append(ctx, d.host, d.id, d.lease.Epoch, expect, &d.lease, bodies...); err != nil {
+	events, err := d.e.events(d.host, d.id, d.lease.Epoch, bodies...)
+	if err != nil {
 		return err
 	}
-	return d.catchUp(ctx)
+	stored, err := d.e.put(ctx, drain.Batch{Stream: string(d.host), Expect: expect, Lease: &d.lease, Events: events})
+	if err != nil {
+		return err
+	}
+	if stored[0].Num != d.s.Num+1 {
+		return d.catchUp(ctx)
+	}
+	d.s = d.e.fold(d.host, d.s, stored, d.hear)
+	d.e.ledger.enter(d.host, d.s)
+	return nil
 }
 
 func (d *Driver) catchUp(ctx context.Context) error {
-	s, err := d.e.catchUp(ctx, d.host, d.s, func(ev drain.Event) {
-		if d.e.cfg.Trust.Check(ev) == nil { // nobody has spoken who is not obeyed
-			d.past.note(ev)
-		}
-		if d.sink != nil {
-			d.sink(ev)
-		}
-	})
+	s, err := d.e.catchUp(ctx, d.host, d.s, d.hear)
 	d.s = s
 	d.e.ledger.enter(d.host, s)
 	return err
+}
+
+// hear is told every event of the stream, in order.
+func (d *Driver) hear(ev drain.Event) {
+	if d.e.cfg.Trust.Check(ev) == nil { // nobody has spoken who is not obeyed
+		d.past.note(ev)
+	}
+	if d.sink != nil {
+		d.sink(ev)
+	}
 }

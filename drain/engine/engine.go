@@ -64,6 +64,7 @@ type Config struct {
 type Engine struct {
 	cfg    Config
 	ledger ledger
+	began  time.Time
 }
 
 // New makes an engine.
@@ -83,5 +84,5 @@ func New(cfg Config) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg}
+	return &Engine{cfg: cfg, began: time.Now()}
 }

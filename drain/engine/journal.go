@@ -22,20 +22,26 @@ func (e *Engine) catchUp(ctx context.Context, host fleet.HostID, s drain.State, 
 		if err != nil {
 			return s, fmt.Errorf("read the journal of %s: %w", host, err)
 		}
-		for _, ev := range events {
-			next, err := e.cfg.Trust.Apply(s, ev)
-			if err != nil {
-				e.cfg.Log.Warn("event passed over", "host", host, "num", ev.Num, "error", err)
-			}
-			s = next
-			if sink != nil {
-				sink(ev)
-			}
-		}
+		s = e.fold(host, s, events, sink)
 		if len(events) < page {
 			return s, nil
 		}
 	}
+}
+
+// fold takes in the events that follow s.
+func (e *Engine) fold(host fleet.HostID, s drain.State, events []drain.Event, sink func(drain.Event)) drain.State {
+	for _, ev := range events {
+		next, err := e.cfg.Trust.Apply(s, ev)
+		if err != nil {
+			e.cfg.Log.Warn("event passed over", "host", host, "num", ev.Num, "error", err)
+		}
+		s = next
+		if sink != nil {
+			sink(ev)
+		}
+	}
+	return s
 }
 
 // each calls fn for every event of a host's stream that this program knows, and
@@ -86,7 +92,7 @@ func (e *Engine) recordIn(ctx context.Context, host fleet.HostID, drainID string
 	defer cancel()
 	events, err := e.events(host, drainID, 0, b)
 	if err == nil {
-		err = e.put(ctx, drain.Batch{Stream: string(host), Events: events})
+		_, err = e.put(ctx, drain.Batch{Stream: string(host), Events: events})
 	}
 	if err == nil {
 		return ""
@@ -114,17 +120,18 @@ func spoolable(b drain.Body) bool {
 
 func (e *Engine) append(ctx context.Context, host fleet.HostID, drainID string, epoch uint64, expect *uint64, lease *drain.Lease, bodies ...drain.Body) error {
 	events, err := e.events(host, drainID, epoch, bodies...)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = e.put(ctx, drain.Batch{Stream: string(host), Expect: expect, Lease: lease, Events: events})
 	}
-	return e.put(ctx, drain.Batch{Stream: string(host), Expect: expect, Lease: lease, Events: events})
+	return err
 }
 
-func (e *Engine) put(ctx context.Context, b drain.Batch) error {
-	if _, err := e.cfg.Journal.Append(ctx, b); err != nil {
-		return fmt.Errorf("journal %s of %s: %w", b.Events[0].Kind, b.Stream, err)
+func (e *Engine) put(ctx context.Context, b drain.Batch) ([]drain.Event, error) {
+	stored, err := e.cfg.Journal.Append(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("journal %s of %s: %w", b.Events[0].Kind, b.Stream, err)
 	}
-	return nil
+	return stored, nil
 }
 
 func (e *Engine) events(host fleet.HostID, drainID string, epoch uint64, bodies ...drain.Body) ([]drain.Event, error) {

@@ -59,20 +59,38 @@ func (e *Engine) stillOurs(ctx context.Context, t *tenure) error {
 	return nil
 }
 
+// keeping calls fn while the lease is renewed beside it. Where the lease is lost,
+// fn's context ends, and that is what comes of it.
+func (d *Driver) keeping(ctx context.Context, fn func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	kept := make(chan struct{})
+	t := d.tenure
+	go func() {
+		defer close(kept)
+		d.keepLease(ctx, t, cancel)
+	}()
+	defer func() { cancel(nil); <-kept }()
+	err := fn(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
 // keepLease renews the lease until ctx ends. A driver that can't renew it stops
 // before it runs out, whatever the journal's driver is waiting for: what it did
 // later could meet another driver.
 func (d *Driver) keepLease(ctx context.Context, t *tenure, lost context.CancelCauseFunc) {
 	guard := time.AfterFunc(t.left(), func() { lost(errLapsed) })
 	defer guard.Stop()
-	for wait := drain.LeaseRenew; pause(ctx, wait); {
+	for wait := d.e.untilRenewal(); pause(ctx, wait); {
 		asked := time.Now()
 		rctx, cancel := context.WithTimeout(ctx, drain.LeaseRenew)
 		_, err := d.e.cfg.Journal.Renew(rctx, t.lease)
 		cancel()
 		switch {
 		case err == nil:
-			wait = drain.LeaseRenew
+			wait = d.e.untilRenewal()
 			t.confirm(asked)
 			guard.Reset(t.left())
 		case errors.Is(err, drain.ErrLeaseLost):
@@ -82,6 +100,12 @@ func (d *Driver) keepLease(ctx context.Context, t *tenure, lost context.CancelCa
 			wait = time.Second
 		}
 	}
+}
+
+// untilRenewal is how long it is to the next renewal of all leases of this engine.
+// They are renewed at the same moments, so that the journal can take them together.
+func (e *Engine) untilRenewal() time.Duration {
+	return drain.LeaseRenew - time.Since(e.began)%drain.LeaseRenew
 }
 
 // leave ends the turn: acts that still run are waited for, briefly, so that

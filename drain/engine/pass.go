@@ -10,18 +10,8 @@ import (
 	"ebb/fleet"
 )
 
-// loop makes passes until the drain ends, this process loses the lease, or the
-// context does.
+// loop makes passes until the drain ends or the context does.
 func (d *Driver) loop(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	kept := make(chan struct{})
-	tenure := d.tenure
-	go func() {
-		defer close(kept)
-		d.keepLease(ctx, tenure, cancel)
-	}()
-	defer func() { cancel(nil); <-kept }()
 	for {
 		wake, err := d.pass(ctx)
 		if err == nil && !d.finished() {
@@ -30,9 +20,6 @@ func (d *Driver) loop(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				return cause
-			}
 			return err
 		}
 	}

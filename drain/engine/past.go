@@ -42,12 +42,15 @@ func (p *past) note(ev drain.Event) {
 
 // asked adds the last renewal of a lease that was never given back.
 func (p *past) asked(ctx context.Context, d *Driver) {
+	if p.drain != d.s.Drain || p.drove.IsZero() {
+		return // nobody has driven it
+	}
 	leases, err := d.e.cfg.Journal.Leases(ctx)
 	if err != nil {
 		return // the last event of a driver stands for it
 	}
 	for _, l := range leases {
-		if l.Drain == d.s.Drain && l.Drain == p.drain && !p.drove.IsZero() {
+		if l.Drain == p.drain {
 			p.drove = later(p.drove, l.Until.Add(-drain.LeaseTTL))
 		}
 	}

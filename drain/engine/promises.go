@@ -19,6 +19,7 @@ type ledger struct {
 	placing sync.Mutex // held from looking at the promises to having made one
 
 	mu     sync.Mutex
+	driven map[fleet.HostID]int // drivers of this process, which enter what they read
 	states map[fleet.HostID]drain.State
 	brings map[fleet.HostID]map[fleet.HostID][]fleet.Needs // only of drains that bring something
 }
@@ -41,27 +42,41 @@ func (l *ledger) enter(host fleet.HostID, s drain.State) {
 	}
 }
 
+// driving counts the drivers of a host.
+func (l *ledger) driving(host fleet.HostID, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.driven == nil {
+		l.driven = map[fleet.HostID]int{}
+	}
+	if l.driven[host] += n; l.driven[host] == 0 {
+		delete(l.driven, host)
+	}
+}
+
 func (l *ledger) state(host fleet.HostID) drain.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.states[host]
 }
 
-// with adds the hosts whose drains are known to bring something: one that is no
-// longer held brings nothing any more, and that has to be read too.
-func (l *ledger) with(hosts []fleet.HostID) []fleet.HostID {
+// unread adds the hosts whose drains are known to bring something: one that is no
+// longer held brings nothing any more, and that has to be read too. Those that are
+// driven here are read by their drivers, all the time.
+func (l *ledger) unread(hosts []fleet.HostID) []fleet.HostID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := slices.AppendSeq(slices.Clone(hosts), maps.Keys(l.brings))
+	all = slices.DeleteFunc(all, func(h fleet.HostID) bool { return l.driven[h] > 0 })
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// Follow reads what has been written about hosts since it last did. What it can't
-// read stays as it was known.
+// Follow reads what has been written about hosts since it last did, where no driver
+// of this engine does. What it can't read stays as it was known.
 func (e *Engine) Follow(ctx context.Context, hosts []fleet.HostID) error {
 	var errs []error
-	for _, h := range e.ledger.with(hosts) {
+	for _, h := range e.ledger.unread(hosts) {
 		s, err := e.catchUp(ctx, h, e.ledger.state(h), nil)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("follow %s: %w", h, err))

@@ -126,11 +126,11 @@ func TestAskInMidPass(t *testing.T) {
 		armed := false
 		other := w.open()
 		w.hand(func(call string) {
-			if s, _ := w.state(); call == "journal append drive.intent" && s.Phase == drain.Draining {
-				armed = true // the first intent is on its way; the second is decided upon
+			if s, _ := w.state(); call != "journal append drive.intent" || s.Phase != drain.Draining {
 				return
 			}
-			if !armed || call != "journal stream" {
+			if !armed {
+				armed = true // the first intent is on its way; the second is decided upon
 				return
 			}
 			once.Do(func() {
