@@ -30,8 +30,8 @@ lint:
 e2e: build
 	.ci/e2e
 
-# What ebb promises in numbers, as a table; it fails only on ratios. One group of
-# rows: make bench ONLY=facts
+# What ebb promises in numbers, as a table; it fails only on ratios, and on what must
+# not happen on any machine. One group of rows: make bench ONLY=facts
 bench:
 	@$(GO) run .ci/bench.go '$(ONLY)'
 	@$(if $(ONLY),,$(GO) test -run '^$$' -bench . -benchmem ./tui/...)

@@ -140,6 +140,7 @@ func residentMain(socket string) int {
 		return failed(err)
 	}
 	s.agents.dialer = overSocket(socket)
+	go profileOnSignal(ctx)
 	s.Observe(ctx)
 	return failed(NewResident(s).Run(ctx))
 }
