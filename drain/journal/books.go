@@ -176,7 +176,7 @@ func (j *Journal) enter(ctx context.Context, tx *sql.Tx, b *books, n int) error 
 
 // rowsAtOnce is how many rows or names a statement takes: as many as both
 // databases take without complaint.
-const rowsAtOnce = 100
+const rowsAtOnce = 500
 
 // ends fills in the numbers of the last events of streams.
 func (j *Journal) ends(ctx context.Context, tx *sql.Tx, of map[string]uint64) error {

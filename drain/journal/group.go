@@ -45,7 +45,7 @@ type group struct {
 
 // The most that one transaction takes in.
 const (
-	mostPieces = 256
+	mostPieces = 2000
 	mostEvents = 1000
 )
 
@@ -121,6 +121,8 @@ func (j *Journal) gather() (*group, context.Context) {
 		j.writing = false
 		return nil, nil
 	}
+	// Leases first: they run out.
+	slices.SortStableFunc(j.queue, func(a, b *piece) int { return min(len(a.events), 1) - min(len(b.events), 1) })
 	n, events := 0, 0
 	for n < len(j.queue) && n < mostPieces && (n == 0 || events+len(j.queue[n].events) <= mostEvents) {
 		events += len(j.queue[n].events)
