@@ -44,6 +44,10 @@ func (a *app) console(ctx context.Context) error {
 	case !a.screen.plain && !isTerminal(a.out):
 		return &usageError{err: fmt.Errorf("the console needs a terminal; --plain and the commands work without one")}
 	}
+	if a.getenv("TERM") == "dumb" && !a.screen.plain {
+		a.note("TERM is dumb: what happens is printed as lines, as with --plain")
+		a.screen.plain = true
+	}
 	if a.screen.plain {
 		defer a.unhurried(ctx)()
 	}

@@ -33,11 +33,11 @@ type hung struct {
 
 // hangs opens an ebb of somebody's on such a terminal. It is ended by its
 // process, however it stands.
-func (f testFleet) hangs(who string, width, height uint16, args ...string) *hung {
+func (f testFleet) hangs(who, term string, width, height uint16) *hung {
 	f.t.Helper()
-	h := &hung{t: f.t, cmd: exec.Command(filepath.Join(programs, "ebb"), args...)}
+	h := &hung{t: f.t, cmd: exec.Command(filepath.Join(programs, "ebb"))}
 	h.cond = sync.NewCond(&h.mu)
-	h.cmd.Env = append(f.env(who), "TERM=xterm-256color", "LC_ALL=C.UTF-8")
+	h.cmd.Env = append(f.env(who), "TERM="+term, "LC_ALL=C.UTF-8")
 	tty, err := pty.StartWithSize(h.cmd, &pty.Winsize{Cols: width, Rows: height})
 	if err != nil {
 		f.t.Fatal(err)
@@ -152,7 +152,7 @@ const stuckFor = 20 * time.Second
 func terminalThatHangs(t *testing.T, f testFleet) {
 	const host = "db-01"
 	f.runs(host, notebook("nb-stuck"), notebook("nb-later"))
-	h := f.hangs("ivan", 120, 36)
+	h := f.hangs("ivan", "xterm-256color", 120, 36)
 	h.sees(0, "db-01")
 	h.types("/db-01\r")
 	h.sees(0, "1 of 8")
@@ -197,4 +197,20 @@ func (f testFleet) lastDrive(host string) uint64 {
 		}
 	}
 	return n
+}
+
+// A terminal that can't even move its cursor gets lines, with a word for every
+// state.
+func dumbTerminal(t *testing.T, f testFleet) {
+	h := f.hangs("dora", "dumb", 80, 24)
+	h.sees(0, "TERM is dumb")
+	h.sees(0, "gpu-041: ")
+	h.sees(0, "serving")
+	sends(t, h.cmd.Process.Pid, syscall.SIGTERM)
+	f.until("it ends", func() bool { return !runs(h.cmd.Process.Pid) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if strings.ContainsRune(h.got.String(), '\x1b') {
+		t.Errorf("sequences are sent: %q", h.got.String())
+	}
 }

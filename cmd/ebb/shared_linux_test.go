@@ -15,6 +15,7 @@ func TestJourneysOnOneFleet(t *testing.T) {
 		"keys typed while stopped": keysWhileStopped,
 		"signals while driving":    signalsWhileDriving,
 		"a terminal that hangs":    terminalThatHangs,
+		"a dumb terminal":          dumbTerminal,
 		"confirmed terminate":      confirmedTerminate,
 		"wide characters":          wideCharacters,
 		"a narrow window":          narrowWindow,
