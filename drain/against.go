@@ -95,6 +95,10 @@ func againstItem(s State, k fleet.Key, ask Body) string {
 		}
 	case AskPark:
 		return s.Refuses(a)
+	case AskTargetGone:
+		if on, doubt := s.InDoubt(k); !doubt || on != a.Target {
+			return "nothing of " + k.String() + " is in doubt on another host"
+		}
 	case AskRetry:
 		if !it.waitsForRetry() {
 			return k.String() + " is neither held, kept nor failed: there is nothing to take up again"

@@ -57,6 +57,7 @@ func TestAgainst(t *testing.T) {
 		"retry what goes on":        {plain, AskRetry{Key: wk("a")}, "nothing to take up again"},
 		"retry what is kept":        {kept, AskRetry{Key: wk("a")}, ""},
 		"retry what failed":         {failed, AskRetry{Key: wk("a")}, ""},
+		"nothing is in doubt":       {plain, AskTargetGone{Key: wk("a"), Target: "prod/t1"}, "in doubt on another host"},
 		"stop":                      {plain, AskStop{}, ""},
 		"stop what is stopped":      {drain(func(s *State) { s.Phase = Stopped }), AskStop{}, "stopped already"},
 		"escalate when stopped":     {drain(func(s *State) { s.Phase = Stopped }), AskEscalate{Key: wk("a"), Run: run}, "nothing is escalated"},

@@ -96,6 +96,8 @@ func askedKey(body Body) fleet.Key {
 		return a.Key
 	case AskPark:
 		return a.Key
+	case AskTargetGone:
+		return a.Key
 	}
 	return fleet.Key{}
 }

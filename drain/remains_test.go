@@ -125,6 +125,9 @@ func TestTargetGone(t *testing.T) {
 		if err := w.append(0, AskTargetGone{Key: wk("web"), Target: "prod/elsewhere"}); !errors.Is(err, ErrIllegal) {
 			t.Errorf("of another target: %v", err)
 		}
+		if issues := Against(w.s, AskTargetGone{Key: wk("web"), Target: lost}); len(issues) > 0 {
+			t.Errorf("against it: %v", issues)
+		}
 		w.ask(AskTargetGone{Key: wk("web"), Target: lost})
 		w.until(2*time.Minute, "empty", w.phase(Empty))
 		if got := w.starts(wk("web")); len(got) != 2 || got[1] == lost {

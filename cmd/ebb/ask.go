@@ -12,7 +12,6 @@ import (
 
 	"ebb/cmd/ebb/station"
 	"ebb/drain"
-	"ebb/drain/engine"
 	"ebb/fleet"
 	"ebb/tui/words"
 )
@@ -177,19 +176,11 @@ func askBody(st drain.State, key fleet.Key, verb, arg, reason string, now time.T
 		return drain.AskEscalate{Key: key, Run: st.Items[key].Run}, nil
 	case "park", "ship":
 		return drain.AskPark{Key: key, Ship: verb == "ship"}, nil
-	}
-	if verb == "target-gone" {
-		return targetGone(st, key, reason)
+	case "target-gone":
+		target, _ := st.InDoubt(key)
+		return drain.AskTargetGone{Key: key, Target: target, Reason: reason}, nil
 	}
 	return drain.AskKeep{Key: key, Reason: reason}, nil
-}
-
-func targetGone(st drain.State, key fleet.Key, reason string) (drain.Body, error) {
-	target, doubt := st.InDoubt(key)
-	if !doubt {
-		return nil, &engine.Refused{Verb: "ask", Host: st.Host, Issues: []fleet.Issue{{Detail: "nothing of " + key.String() + " is in doubt on another host"}}}
-	}
-	return drain.AskTargetGone{Key: key, Target: target, Reason: reason}, nil
 }
 
 func acceptCommand(a *app) *cobra.Command {

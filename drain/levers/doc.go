@@ -64,7 +64,8 @@
 //     when nothing of it is left; undoing what was never done is done. Undo of
 //     restore is the word on which a source is resumed: while the target can't
 //     be asked, it is failed, and never done. Once no_return has been answered,
-//     undo is refused.
+//     undo is refused. A start that failed is undone on its target before one is
+//     asked for again: half a replacement may have been left there.
 //   - snapshot leaves a source that does not run on by itself, not even after a
 //     restart of its host, and fence leaves a primary that takes no writes, also
 //     after its restart.
