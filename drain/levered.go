@@ -110,7 +110,7 @@ func (d *decider) move(it Item) {
 // frozen reports whether a move that can only be finished is left alone: a person
 // said so, or it has failed too often after the drain had ended.
 func (d *decider) frozen(it Item) bool {
-	return it.Held || it.Keep || d.over() && it.Fails >= giveUp
+	return it.Held || it.Keep && !it.Move.Resuming() || d.over() && it.Fails >= giveUp
 }
 
 // over reports whether nothing may begin any more.

@@ -79,7 +79,7 @@ func (i Item) ParkedAt() time.Time { return i.Move.Done[StepPark] }
 // resumes reports whether somebody has asked for a workload to be resumed, and
 // that has neither come about nor been given up.
 func (i Item) resumes() bool {
-	if !i.Open() || i.Resume.IsZero() || !i.Move.Resting() && !i.Move.Resuming() || i.Held || i.Fails >= giveUp {
+	if !i.Open() || i.Resume.IsZero() || !i.Move.Resting() && !i.Move.Resuming() || i.Held || i.Escalated != "" || i.Fails >= giveUp {
 		return false
 	}
 	switch i.Reason.Code {

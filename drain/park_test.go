@@ -342,3 +342,15 @@ func TestPlanParks(t *testing.T) {
 		t.Errorf("parked on a host that is to be retired: %+v", old)
 	}
 }
+
+// What was to be kept, and is brought back all the same, comes back in the next
+// drain too, where that has begun before it was done.
+func TestResumeGoesOnInTheNextDrain(t *testing.T) {
+	w := parkedWorld(t, 0)
+	w.ask(AskKeep{Key: wk("vm")})
+	w.slow = time.Minute
+	w.ask(AskResume{})
+	w.until(5*time.Minute, "begun", func() bool { return w.s.Items[wk("vm")].Move.Resuming() })
+	w.ask(AskStart{Deadline: w.now.Add(time.Hour)})
+	w.until(20*time.Minute, "resumed", func() bool { return !w.s.Items[wk("vm")].Resumed.IsZero() && !w.s.Resumes() })
+}
