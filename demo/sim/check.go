@@ -28,13 +28,14 @@ const (
 	NamesAndLosses Check = "8 a deadline without names, a loss that counts as a success"
 	OneCopy        Check = "9 two runnable copies of one stateful workload"
 	NoForgery      Check = "10 a line or an id that a workload's name can forge"
+	OnWord         Check = "what is parked resumed without a word, or twice"
 	Caps           Check = "a limit of moves or of room that is passed"
 	NothingCut     Check = "a request cut that was in flight"
 	ItEnds         Check = "a drain that does not end"
 )
 
 // Checks lists them in order.
-var Checks = []Check{EmptyKnown, TerminateOnce, CordonFirst, KillLast, NoStranger, HoldsStay, OnlyIdentified, NamesAndLosses, OneCopy, NoForgery, Caps, NothingCut, ItEnds}
+var Checks = []Check{EmptyKnown, TerminateOnce, CordonFirst, KillLast, NoStranger, HoldsStay, OnlyIdentified, NamesAndLosses, OneCopy, NoForgery, OnWord, Caps, NothingCut, ItEnds}
 
 // must notes what must never happen, the first time that it does.
 func (w *World) must(c Check, ok bool, format string, args ...any) {

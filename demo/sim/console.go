@@ -26,6 +26,7 @@ func policy() drain.Policy {
 	p.Defaults[fleet.Stateless] = fleet.Budget{Move: 10 * time.Minute, Grace: time.Minute}
 	p.MovesPerHost, p.MovesPerTarget = 4, 2
 	p.Levers = map[string]drain.LeverSpec{"lev": {Name: "lev"}}
+	p.Rules = append(p.Rules, fleet.ClassRule{Name: "parks", Match: fleet.RuleMatch{Label: "parks=yes"}, Class: fleet.Pausable, Lever: "lev", Park: true})
 	for _, c := range []fleet.Class{fleet.Pausable, fleet.Durable} {
 		p.Rules = append(p.Rules, fleet.ClassRule{Name: "moved", Match: fleet.RuleMatch{Label: "moved=" + string(c)}, Class: c, Lever: "lev"})
 	}
@@ -77,7 +78,7 @@ func (c *console) live() {
 		Levers: map[drain.ActKind]engine.Lever{
 			drain.ActSignal: levers.Signal{Agents: agents}, drain.ActExec: levers.Exec{Agents: agents}, drain.ActQuiet: levers.Quiet{Agents: agents},
 			drain.ActFlip:   levers.Flip{Plane: func(fleet.HostID) (any, error) { return port, nil }},
-			drain.ActNotice: noticePort{c}, drain.ActLever: leverPort{c},
+			drain.ActNotice: noticePort{c}, drain.ActLever: leverPort{c}, drain.ActRest: restPort{leverPort{c}, port},
 		},
 	}
 	if c.w.signed {

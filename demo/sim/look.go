@@ -27,6 +27,9 @@ func (h *host) Look() fleet.Facts {
 		switch {
 		case p.lever:
 			wl.Labels = map[string]string{"moved": string(p.class)}
+			if p.park {
+				wl.Labels["parks"] = "yes"
+			}
 		case p.serves:
 			wl.Labels = map[string]string{"serves": "yes"}
 		}

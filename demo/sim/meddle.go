@@ -40,6 +40,7 @@ func (w *World) arrive(id fleet.HostID, i int, born time.Time) *proc {
 			p.expires = time.Now().Add(time.Duration(1+r.IntN(90)) * time.Minute)
 		}
 	})
+	p.park = w.parks(p)
 	w.site(p.key).home = id
 	w.plane.claim(id, p)
 	h.serve(p)

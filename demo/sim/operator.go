@@ -12,6 +12,7 @@ import (
 
 // ask is an operator, at the worst moment.
 func (w *World) ask(id fleet.HostID, p *proc) {
+	w.words(id, p)
 	r, ctx, e, s := w.rng, context.Background(), w.op.eng, w.watches[id].state
 	say := func(b drain.Body) { _ = e.Ask(ctx, id, s.Drain, b) }
 	now, _ := w.log.Now(ctx)
@@ -53,7 +54,7 @@ func (w *World) ask(id fleet.HostID, p *proc) {
 
 // begin asks for a drain, or for the one there is to go on.
 func (w *World) begin(id fleet.HostID, deadline time.Duration) {
-	req := engine.Request{Deadline: deadline, Reason: "kernel", For: fleet.ForHardware}
+	req := engine.Request{Deadline: deadline, Reason: "kernel", For: w.purpose()}
 	plan, err := w.op.eng.Plan(context.Background(), id, req)
 	if err == nil {
 		_, _, _ = w.op.eng.Start(context.Background(), id, req, plan)

@@ -98,8 +98,11 @@ func (w *World) settle() {
 	})
 	for _, x := range ends {
 		x.ended()
-		if x.state.Phase == drain.Empty {
+		switch x.state.Phase {
+		case drain.Empty:
 			w.finish(x)
+		case drain.Parked, drain.DeadlineReached:
+			w.bringBack(x)
 		}
 	}
 }

@@ -196,3 +196,30 @@ func (p leverPort) Status(_ context.Context, j drain.Job) (drain.Answer, bool, e
 	a, known := p.c.w.leverStatus(j.Act.ID)
 	return a, known, nil
 }
+
+// restPort parks by a lever, and tells the plane.
+type restPort struct {
+	leverPort
+	plane *planePort
+}
+
+func (p restPort) Do(ctx context.Context, j drain.Job) (drain.Answer, error) {
+	if j.Act.Lever != "" {
+		if a, err := p.leverPort.Do(ctx, j); err != nil || a.Result != drain.Done {
+			return a, err
+		}
+	}
+	phase := fleet.AtRest
+	if j.Act.Step == drain.StepWake || j.Act.Op == drain.OpUndo {
+		phase = fleet.Running
+	}
+	return call(p.c, "plane", "rest", func() (drain.Answer, error) {
+		p.c.w.plane.rest(j.Act.Key, j.Source.ID, phase)
+		return drain.Answer{Result: drain.Done}, nil
+	})
+}
+
+// Status says that nothing is known, as that of the real one.
+func (p restPort) Status(context.Context, drain.Job) (drain.Answer, bool, error) {
+	return drain.Answer{}, false, nil
+}

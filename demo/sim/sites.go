@@ -15,6 +15,8 @@ type site struct {
 	at             fleet.HostID // where the target's copy is
 	paused, fenced bool         // the source can't run on, or takes no writes: not even after a restart
 	replayed       bool
+	parked         bool // its state is kept at rest at home
+	word           bool // somebody has asked for it to be resumed
 	up             bool // the target's copy runs, or takes writes
 	repoint        bool
 	ended          bool              // its owner ended it
@@ -129,7 +131,12 @@ func (w *World) effect(a drain.Act) {
 			s.last = p
 			h.die(a.Key, "lever")
 		}
+	case drain.StepPark:
+		w.park(a, s, p, h)
+	case drain.StepResume:
+		w.resume(a, s, p, h)
 	case drain.StepRestore:
+		w.must(OneCopy, !s.parked, "%s is parked at home and restored elsewhere", a.Key)
 		w.must(OneCopy, s.paused, "%s is restored while its source may run", a.Key)
 		w.comeUp(a, s)
 	case drain.StepFence:
@@ -163,6 +170,10 @@ func (w *World) comeUp(a drain.Act, s *site) {
 
 func (w *World) undo(a drain.Act, s *site, p *proc, h *host) {
 	switch a.Step {
+	case drain.StepPark:
+		w.unpark(a, s, p, h)
+	case drain.StepResume, drain.StepWake:
+		w.must(OneCopy, false, "%s: %s is undone", a.Key, a.Step)
 	case drain.StepRestore:
 		if s.up {
 			w.hosts[s.at].die(a.Key, "lever")

@@ -54,6 +54,7 @@ func (w *World) saw(ev drain.Event) {
 		w.must(NoStranger, x.begun[ev.Drain], "%s of drain %s, which no operator asked for", ev.Kind, ev.Drain)
 		w.must(NoStranger, err == nil, "a drive does not fold: %v", err)
 	}
+	x.told(before)
 	body, _ := ev.Decode()
 	x.note(ev, body, before, err)
 }
@@ -88,8 +89,11 @@ func (x *watch) note(ev drain.Event, body drain.Body, before drain.State, err er
 			stood := x.holds.Both() && x.flag
 			w.must(CordonFirst, holds.Both() && flag || stood, "it drains while the host has %+v and the plane's flag is %v", holds, flag)
 		}
-		if b.Phase == drain.Empty {
+		switch b.Phase {
+		case drain.Empty:
 			x.checkEmpty(ev)
+		case drain.Parked:
+			x.checkParked()
 		}
 	case drain.DriveDeadline:
 		x.checkDeadline(ev, before, b)
@@ -116,7 +120,7 @@ func (x *watch) intent(a drain.Act, before drain.State) {
 		return
 	}
 	w.must(CordonFirst, x.proved, "%s of %s is begun before the cordon has taken", a.Kind, a.Key)
-	if begins := a.Step == drain.StepStart && a.Op != drain.OpUndo || a.Op == drain.OpDo && len(a.Steps) > 0; begins {
+	if begins := a.Step == drain.StepStart && a.Op != drain.OpUndo || a.Op == drain.OpDo && len(a.Steps) > 0; begins && !a.Park {
 		n := 0
 		for k, it := range before.Items {
 			if k != a.Key && it.Open() && it.Target == a.Target && (!it.StartedAt.IsZero() || it.Move.Underway()) {

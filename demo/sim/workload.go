@@ -26,7 +26,8 @@ type proc struct {
 	stray     bool // recognised by no rule
 	rests     bool
 	lever     bool
-	mode      int // what a snapshot does to it: see site
+	park      bool // its rule parks it
+	mode      int  // what a snapshot does to it: see site
 	start     string
 	health    string
 	dies      time.Time // it has heard TERM
