@@ -86,6 +86,8 @@ var mutants = []mutant{
 	{"tickets: proof", "fleet/proof/issues.go", "for _, t := range f.OpenTickets() {", "for _, t := range f.OpenTickets()[:0] {", []string{"./fleet/proof"}},
 	{"one copy: order of undoing", "drain/move.go", "for _, s := range slices.Backward(m.Steps) {", "for _, s := range m.Steps {", seeds("1", "150")},
 	{"one replacement: what a start left", "drain/levered.go", "if b.leaves(a) {", "if b.leaves(a) && a.ID == \"\" {", []string{"./drain", "-run", "Start"}},
+	{"park: on word only", "drain/apply_items.go", "case a.Step == StepResume && a.Op == OpDo && it.Resume.IsZero():", "case a.Step == StepResume && a.Op == OpDo && it.Resume.By == \"x\":", []string{"./drain", "-run", "Resume"}},
+	{"park: claimed here", "drain/park.go", "case !d.claimedHere(it.Key):", "case it.Key.ID == \"\":", []string{"./drain", "-run", "Resume"}},
 	{"deadline names all", "drain/closing.go", "\t\tif !it.Open() {\n\t\t\tcontinue\n\t\t}\n\t\treason := it.Reason", "\t\tif !it.Open() || it.Late {\n\t\t\tcontinue\n\t\t}\n\t\treason := it.Reason", seeds("1", "150")},
 	{"cordon before acts", "drain/next.go", "case !d.s.Proved:", "case d.s.Drain == \"\":", []string{"./drain"}},
 	{"hold: lifted by no driver", "drain/engine/hold.go", "if _, err := agent.SetHold(ctx, want, facts.Machine); err != nil {", "if facts.Holds.Drain != nil {\n\t\t_, err = agent.LiftHold(ctx, Lift{Kind: fleet.DrainHold, Drain: want.Drain, Epoch: want.Epoch, Machine: facts.Machine})\n\t\treturn err\n\t}\n\tif _, err := agent.SetHold(ctx, want, facts.Machine); err != nil {", seeds("1", "30")},
