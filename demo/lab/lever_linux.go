@@ -91,7 +91,7 @@ func carryMain(op, step, kind, id string) error {
 		how |= unix.LOCK_NB
 	}
 	result := drain.Done
-	switch err := unix.Flock(int(lock.Fd()), how); {
+	switch err = unix.Flock(int(lock.Fd()), how); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		result = drain.RunningAct
 	case err != nil:
