@@ -97,15 +97,18 @@ sleep 600
 // gone. It says what becomes of the drain, and whoever drives next need not wait
 // for the lease to run out.
 func signalsWhileDriving(t *testing.T, f testFleet) {
-	f.runs("gpu-042", notebook("nb-term"))
-	f.runs("gpu-043", notebook("nb-hup"))
-	f.runs("gpu-044", notebook("nb-lost"))
+	// All three drive before there is a resident, which would be as quick as they.
+	drives := func(who, host, work string) console {
+		f.runs(host, notebook(work))
+		c := f.console(who, 120, 36, "")
+		c.drains(host, "notebook/"+work)
+		f.until(who+" drives "+host, func() bool { return f.driver(host) != "" })
+		return c
+	}
+	told, hungUp, lost := drives("mira", "gpu-042", "nb-term"), drives("lena", "gpu-043", "nb-hup"), drives("omar", "gpu-044", "nb-lost")
 
-	c := f.console("mira", 120, 36, "")
-	c.drains("gpu-042", "notebook/nb-term")
-	f.until("the console drives gpu-042", func() bool { return f.driver("gpu-042") != "" })
-	sends(t, c.pid(), syscall.SIGTERM)
-	screen := c.ended(0)
+	sends(t, told.pid(), syscall.SIGTERM)
+	screen := told.ended(0)
 	if got := f.driver("gpu-042"); got != "" {
 		t.Errorf("the lease of gpu-042 is still held, by %s", got)
 	}
@@ -116,20 +119,14 @@ func signalsWhileDriving(t *testing.T, f testFleet) {
 	resident := f.resident()
 	f.until("the resident drives gpu-042", func() bool { return f.driver("gpu-042") == resident })
 
-	c = f.console("lena", 120, 36, "")
-	c.drains("gpu-043", "notebook/nb-hup")
-	f.until("the console drives gpu-043", func() bool { return f.driver("gpu-043") != "" })
-	sends(t, c.pid(), syscall.SIGHUP)
-	if screen := c.ended(0); !strings.Contains(screen, "gpu-043: handed over to "+resident) {
+	sends(t, hungUp.pid(), syscall.SIGHUP)
+	if screen := hungUp.ended(0); !strings.Contains(screen, "gpu-043: handed over to "+resident) {
 		t.Errorf("it does not say who drives gpu-043 now:\n%s", screen)
 	}
 	f.until("the resident drives gpu-043", func() bool { return f.driver("gpu-043") == resident })
 
-	c = f.console("omar", 120, 36, "")
-	c.drains("gpu-044", "notebook/nb-lost")
-	f.until("the console drives gpu-044", func() bool { return f.driver("gpu-044") != "" })
-	pid := c.pid()
-	c.kill()
+	pid := lost.pid()
+	lost.kill()
 	f.until("the console of the lost terminal to end", func() bool { return !runs(pid) })
 	f.until("the resident drives gpu-044", func() bool { return f.driver("gpu-044") == resident })
 	for _, host := range []string{"gpu-042", "gpu-043", "gpu-044"} {
