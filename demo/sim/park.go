@@ -25,7 +25,7 @@ func (w *World) purpose() fleet.Purpose {
 // park leaves a workload's state on its host, and no process.
 func (w *World) park(a drain.Act, s *site, p *proc, h *host) {
 	w.must(OneCopy, s.paused && !s.up, "%s is parked: paused %v, up elsewhere %v", a.Key, s.paused, s.up)
-	s.parked = true
+	s.parked, s.back = true, false
 	if p == nil && s.last != nil && !s.ended {
 		n := *s.last
 		p = &n
@@ -50,10 +50,15 @@ func (w *World) unpark(a drain.Act, s *site, p *proc, h *host) {
 }
 
 // resume brings back what is parked: on word, from its state, and nowhere else.
+// Where that has come about already, although the answer was another, it changes
+// nothing.
 func (w *World) resume(a drain.Act, s *site, p *proc, h *host) {
+	if s.back {
+		return
+	}
 	w.must(OnWord, s.parked && s.word, "%s is resumed: parked %v, asked for %v", a.Key, s.parked, s.word)
 	w.must(OneCopy, !s.up, "%s is resumed here while it is up elsewhere", a.Key)
-	s.parked, s.paused, s.word = false, false, false
+	s.parked, s.paused, s.word, s.back = false, false, false, true
 	if p != nil && p.rests {
 		h.respawn(p)
 	}

@@ -17,6 +17,7 @@ type site struct {
 	replayed       bool
 	parked         bool // its state is kept at rest at home
 	word           bool // somebody has asked for it to be resumed
+	back           bool // it has been, and was not parked since
 	up             bool // the target's copy runs, or takes writes
 	repoint        bool
 	ended          bool              // its owner ended it

@@ -119,7 +119,9 @@ func (x *watch) intent(a drain.Act, before drain.State) {
 	if a.Kind == drain.ActCordon {
 		return
 	}
-	w.must(CordonFirst, x.proved, "%s of %s is begun before the cordon has taken", a.Kind, a.Key)
+	// What is parked comes back on word, whatever holds its host has by then.
+	m := before.Items[a.Key].Move
+	w.must(CordonFirst, x.proved || m.Resting() || m.Resuming(), "%s of %s is begun before the cordon has taken", a.Kind, a.Key)
 	if begins := a.Step == drain.StepStart && a.Op != drain.OpUndo || a.Op == drain.OpDo && len(a.Steps) > 0; begins && !a.Park {
 		n := 0
 		for k, it := range before.Items {
