@@ -17,13 +17,11 @@ import (
 func confirmedTerminate(t *testing.T, f testFleet) {
 	const host = "gpu-046"
 	f.runs(host,
-		demo.Spec{Kind: "job", ID: "ci-last", Class: fleet.Ephemeral, Owner: "ci-team", Life: 20 * time.Second},
 		demo.Spec{Kind: "service", ID: "web-last", Class: fleet.Stateless, Owner: "search", Serve: true, Grace: time.Second})
 	c := f.console("zoe", 120, 36, "")
 	c.drains(host, "service/web-last")
 	c.keys("2")
-	c.sees("web-last", "ci-last")
-	c.sees("empty, verified")
+	c.sees("web-last", "empty, verified")
 
 	c.keys("4")
 	c.sees("can it be terminated?")
