@@ -51,7 +51,7 @@ const (
 
 // boundFor limits the time from the lock on the head row to the end of the commit:
 // everybody waits, whether they have the time or not.
-const boundFor = 10 * time.Second
+const boundFor = 30 * time.Second
 
 var errSlow = fmt.Errorf("the database did not take it within %v", boundFor)
 

@@ -71,6 +71,7 @@ func TestQuietStreamsAreAskedAboutTogether(t *testing.T) {
 	conn := must(j.db.Conn(t.Context()))(t) // the only one: whoever reads waits
 	var wg sync.WaitGroup
 	ctx := within(t, time.Minute)
+	asked := j.db.Stats().WaitCount
 	for _, s := range streams {
 		wg.Go(func() {
 			if got, err := j.Stream(ctx, s, 1, 0); len(got) > 0 || err != nil {
@@ -78,7 +79,6 @@ func TestQuietStreamsAreAskedAboutTogether(t *testing.T) {
 			}
 		})
 	}
-	asked := j.db.Stats().WaitCount
 	for j.db.Stats().WaitCount == asked { // until somebody asks
 		if ctx.Err() != nil {
 			t.Fatal("nobody asks")
