@@ -72,10 +72,10 @@ func testMain(m *testing.M) int {
 }
 
 // runAll lets more tests run at once than there are processors: they wait, most
-// of the time.
+// of the time. All at once they would wait for a processor.
 func runAll(m *testing.M) int {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "40"); err != nil {
+	if err := flag.Set("test.parallel", "14"); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		return 1
 	}
