@@ -75,7 +75,7 @@ func testMain(m *testing.M) int {
 // of the time. All at once they would wait for a processor.
 func runAll(m *testing.M) int {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "14"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		return 1
 	}
