@@ -139,7 +139,7 @@ func residentMain(socket string) int {
 	if err := s.NeedJournal(); err != nil {
 		return failed(err)
 	}
-	s.agents.dialer = overSocket(socket)
+	s.agents.dialer, s.agents.short = overSocket(socket), nil
 	go profileOnSignal(ctx)
 	s.Observe(ctx)
 	return failed(NewResident(s).Run(ctx))
