@@ -50,10 +50,11 @@ const (
 )
 
 // boundFor limits the time from the lock on the head row to the end of the commit:
-// everybody waits, whether they have the time or not.
-const boundFor = 30 * time.Second
-
-var errSlow = fmt.Errorf("the database did not take it within %v", boundFor)
+// everybody waits, whether they have the time or not. It is well under that of a
+// lease, but for what is large, as an import is.
+func boundFor(events int) time.Duration {
+	return 10*time.Second + time.Duration(events)*20*time.Millisecond
+}
 
 // join writes a piece with whatever else is to be written. A caller that stops
 // waiting takes its piece back, or learns what became of it.
@@ -208,7 +209,8 @@ func (j *Journal) attempt(ctx context.Context, pieces []*piece) (bound []*piece,
 		if err != nil {
 			return err
 		}
-		slow = time.AfterFunc(boundFor, func() { cancel(errSlow) })
+		most := boundFor(n)
+		slow = time.AfterFunc(most, func() { cancel(fmt.Errorf("the database did not take it within %v", most)) })
 		bound = j.bind(pieces)
 		if b, err = j.read(ctx, tx, m, uint64(n), bound); err != nil {
 			return err
