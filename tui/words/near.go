@@ -2,10 +2,8 @@ package words
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Suggest names what a mistyped word is near to, to stand behind an error; ""
@@ -71,20 +69,4 @@ func slips(a, b string, most int) int {
 		before, last, row = last, row, before
 	}
 	return last[len(b)]
-}
-
-// ReadDuration reads how long something may take. A bare number is refused by
-// naming what it could have meant: minutes and hours are both usual here.
-func ReadDuration(text string) (time.Duration, error) {
-	text = strings.TrimSpace(text)
-	d, err := time.ParseDuration(text)
-	switch {
-	case err != nil && strings.Trim(text, "0123456789") == "" && text != "":
-		return 0, fmt.Errorf("%s of what? write %sm for minutes, %sh for hours", text, text, text)
-	case err != nil:
-		return 0, fmt.Errorf("%s is no duration: write 45m, or 1h30m", Name(text))
-	case d <= 0:
-		return 0, fmt.Errorf("%s is no time from now on", Name(text))
-	}
-	return d, nil
 }

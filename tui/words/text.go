@@ -1,6 +1,7 @@
 package words
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -134,6 +135,22 @@ func Duration(d time.Duration) string {
 		s = s[:len(s)-2]
 	}
 	return s
+}
+
+// ReadDuration reads how long something may take. A bare number is refused by
+// naming what it could have meant: minutes and hours are both usual here.
+func ReadDuration(text string) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil && strings.Trim(text, "0123456789") == "" && text != "":
+		return 0, fmt.Errorf("%s of what? write %sm for minutes, %sh for hours", text, text, text)
+	case err != nil:
+		return 0, fmt.Errorf("%s is no duration: write 45m, or 1h30m", Name(text))
+	case d <= 0:
+		return 0, fmt.Errorf("%s is no time from now on", Name(text))
+	}
+	return d, nil
 }
 
 // span is Duration of a duration that stands as text in a reason.
