@@ -3,7 +3,8 @@
 // In goes a destination as a person would type it to ssh (an alias, user@host,
 // host:port, ssh://…), read together with the user's ssh_config, agent, keys and
 // known_hosts. Out comes a [Conn], shared by everyone who asks for the same
-// place, and on it [Stream]s: one remote command each.
+// place, and on it [Stream]s: one remote command each. [Conn.DialUnix] has sshd
+// itself connect to a socket of the host, where it does that.
 //
 //	dest ─► Config.Resolve ─► Target ─► Pool ─► Conn ─► Exec ─► Stream
 //	       (ssh_config)      (+ Via)   (one TCP, keepalive)   (bytes, exit status)
