@@ -52,7 +52,7 @@ func TestTwoConsoles(t *testing.T) {
 	w.sound("tc1", "tc2")
 	b.serves("tc2", page)
 	if st := w.state("tc1"); st.Epoch != 3+again {
-		t.Errorf("epoch %d after two takeovers, and %d consoles that found it done", st.Epoch, again)
+		t.Errorf("epoch %d after two takeovers, and %d consoles that found it done:\n%s\n%s\n%s", st.Epoch, again, first.Output(), second.latest().Output(), third.latest().Output())
 	}
 }
 

@@ -75,6 +75,18 @@ func TestVerdicts(t *testing.T) {
 			in.claim(claim("a", fleet.AtRest))
 			in.Facts.Value.Dirs.Status = fleet.Failed
 		}, "unknown sandbox/a: dirs failed"},
+		{"at rest, workloads unread", func(in *Input) {
+			in.claim(claim("a", fleet.AtRest))
+			in.dirs(leftover)
+			in.Facts.Value.Workloads.Status = fleet.Failed
+		}, "unknown sandbox/a: workloads failed"},
+		{"at rest, and a process of it runs", func(in *Input) {
+			in.claim(claim("a", fleet.AtRest))
+			in.dirs(leftover)
+			p := proc(7, "fc")
+			p.Owner = vm("a")
+			in.procs(p)
+		}, "unknown sandbox/a: process 7 is its own"},
 		{"ghost", func(in *Input) { in.claim(claim("a", fleet.Running)) }, "ghost sandbox/a: not among the workloads"},
 		{"ghost with what it left", func(in *Input) { in.claim(claim("a", fleet.Running)); in.dirs(leftover) }, "ghost sandbox/a: dir//v/a"},
 		{"orphan", func(in *Input) { in.run(work("a", 7)) }, "orphan sandbox/a: no claim"},
@@ -90,6 +102,14 @@ func TestVerdicts(t *testing.T) {
 			w.Kept = "kind sandbox"
 			in.run(w)
 		}, "agreed sandbox/a: keep rule kind sandbox"},
+		{"kept, beside another of its name", func(in *Input) {
+			w, other := work("a", 7), work("a", 8)
+			w.Kept = "kind sandbox"
+			in.run(w, other)
+			c := claim("a", fleet.Running)
+			c.Run = other.Run
+			in.claim(c)
+		}, "agreed sandbox/a: keep rule kind sandbox; agreed sandbox/a: process 8"},
 		{"leak", func(in *Input) { in.dirs(leftover) }, "leak dir//v/a: owner sandbox/a is not here, and not claimed"},
 		{"leak of a claim that is gone", func(in *Input) { in.claim(claim("a", fleet.Gone)); in.dirs(leftover) }, "leak dir//v/a: not here"},
 		{"left by what is claimed elsewhere", func(in *Input) {

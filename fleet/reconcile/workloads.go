@@ -22,9 +22,12 @@ func (c *comparison) decide(k fleet.Key) {
 		}
 	}
 	for i, w := range ws {
-		if i != match {
-			f := c.finding(nil, w)
-			c.conclude(f, fleet.UnknownV, c.says("the host lists another workload of this name"))
+		switch {
+		case i == match:
+		case w.Kept != "":
+			c.conclude(c.finding(nil, w), fleet.Agreed, c.kept(w))
+		default:
+			c.conclude(c.finding(nil, w), fleet.UnknownV, c.says("the host lists another workload of this name"))
 		}
 	}
 	c.present(claim, ws[match])
@@ -37,7 +40,7 @@ func (c *comparison) present(claim *fleet.Claim, w *fleet.Workload) {
 	ticket, admitted := c.tickets[w.Key]
 	switch {
 	case w.Kept != "":
-		c.conclude(f, fleet.Agreed, c.says("stays by the keep rule "+w.Kept))
+		c.conclude(f, fleet.Agreed, c.kept(w))
 	case c.in.SelfClaims && knownPhase(w.Phase):
 		c.conclude(f, at(w.Phase), fleet.Evidence{})
 	case c.in.SelfClaims && w.Phase == fleet.Gone:
@@ -63,6 +66,12 @@ func (c *comparison) present(claim *fleet.Claim, w *fleet.Workload) {
 	default:
 		c.conclude(f, fleet.UnknownV, c.says(fmt.Sprintf("claimed %s, found %s", word(claim.Phase), word(w.Phase))))
 	}
+}
+
+// kept says what holds for a workload that a keep rule covers, whatever else has
+// its name or claims it.
+func (c *comparison) kept(w *fleet.Workload) fleet.Evidence {
+	return c.says("stays by the keep rule " + w.Kept)
 }
 
 // declaredOnly decides about a manifest whose process has ended: whoever still
@@ -91,7 +100,8 @@ func (c *comparison) absent(claim *fleet.Claim) {
 	f.Evidence = append(f.Evidence, c.belongings(claim.Key)...)
 	unread := c.claimsUnread()
 	ticket, admitted := c.tickets[claim.Key]
-	blind := c.blind(claim)
+	running := c.unanswered(fleet.Probe("processes", c.facts.Processes), fleet.Probe("workloads", c.facts.Workloads))
+	stored := c.unanswered(fleet.Probe("dirs", c.facts.Dirs), fleet.Probe("loops", c.facts.Loops))
 	switch {
 	case unread != "":
 		c.conclude(f, fleet.UnknownV, c.claimsSay(unread))
@@ -103,12 +113,14 @@ func (c *comparison) absent(claim *fleet.Claim) {
 		c.conclude(f, fleet.UnknownV, c.claimsSay("the phase of the claim is not known"))
 	case c.itself(claim.Key):
 		c.conclude(f, at(claim.Phase), fleet.Evidence{})
-	case claim.Phase == fleet.AtRest && c.state(claim.Key) != nil:
-		c.conclude(f, fleet.Resting, c.says("its state is here"))
-	case blind != nil:
-		c.conclude(f, fleet.UnknownV, *blind)
+	case running != nil: // what can't be called absent isn't at rest either
+		c.conclude(f, fleet.UnknownV, *running)
 	case len(c.owned[claim.Key]) > 0:
 		c.conclude(f, fleet.UnknownV, c.says(fmt.Sprintf("process %d is its own, but it is not among the workloads", c.owned[claim.Key][0].Run.PID)))
+	case claim.Phase == fleet.AtRest && c.state(claim.Key) != nil:
+		c.conclude(f, fleet.Resting, c.says("its state is here"))
+	case claim.Phase == fleet.AtRest && stored != nil:
+		c.conclude(f, fleet.UnknownV, *stored)
 	case admitted:
 		c.conclude(f, fleet.UnknownV, c.says("admitted, and not yet reported done: ticket "+ticket.ID))
 	case claim.Phase == fleet.AtRest:
@@ -116,16 +128,6 @@ func (c *comparison) absent(claim *fleet.Claim) {
 	default:
 		c.conclude(f, fleet.Ghost, c.workloadsSay("not among the workloads"))
 	}
-}
-
-// blind returns the probe that would have to answer before the claim's workload
-// can be called absent.
-func (c *comparison) blind(claim *fleet.Claim) *fleet.Evidence {
-	probes := []fleet.ProbeStatus{fleet.Probe("processes", c.facts.Processes), fleet.Probe("workloads", c.facts.Workloads)}
-	if claim.Phase == fleet.AtRest {
-		probes = append(probes, fleet.Probe("dirs", c.facts.Dirs), fleet.Probe("loops", c.facts.Loops))
-	}
-	return c.unanswered(probes...)
 }
 
 // unanswered returns the first probe that did not answer. "Not applicable" does
