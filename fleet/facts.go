@@ -145,8 +145,11 @@ type Accepted struct {
 
 // Summary is the few hundred bytes by which a fleet is watched.
 type Summary struct {
-	Generation   uint64        `json:"generation"`
-	At           time.Time     `json:"at"`
+	Generation uint64    `json:"generation"`
+	At         time.Time `json:"at"` // of the last look at the host, by its clock
+	// Clock is the host's clock as it answered: a hold ages by it also while nothing
+	// is looked at. Zero from an agent that does not say.
+	Clock        time.Time     `json:"clock,omitzero"`
 	Machine      string        `json:"machine"`
 	Boot         string        `json:"boot"`
 	Version      string        `json:"version"`
@@ -163,4 +166,12 @@ type Summary struct {
 	Offer  Offer          `json:"offer,omitzero"`
 	Kinds  map[string]int `json:"kinds,omitempty"`
 	Groups []string       `json:"groups,omitempty"`
+}
+
+// HostNow is the host's clock as it answered, as far as the answer tells.
+func (s Summary) HostNow() time.Time {
+	if s.Clock.IsZero() {
+		return s.At
+	}
+	return s.Clock
 }

@@ -153,7 +153,7 @@ func hostNow(v fleet.HostView) time.Time {
 		return f.At.Add(time.Since(v.Facts.At))
 	}
 	if s, ok := v.Summary.Get(); ok {
-		return s.At.Add(time.Since(v.Summary.At))
+		return s.HostNow().Add(time.Since(v.Summary.At.Add(v.Summary.Took)))
 	}
 	return time.Now()
 }

@@ -236,3 +236,22 @@ func TestLookFindsOneHost(t *testing.T) {
 		t.Fatalf("plane away: %v", err)
 	}
 }
+
+// A hold ages by the host's clock also while the host has nothing new to look at:
+// what counts is the clock as it answered, not when it looked last.
+func TestHostNowOfASummary(t *testing.T) {
+	now := time.Now()
+	looked := now.Add(-time.Minute)
+	for name, c := range map[string]struct {
+		sum  fleet.Summary
+		want time.Time
+	}{
+		"it tells its clock": {fleet.Summary{At: looked, Clock: now}, now},
+		"it does not":        {fleet.Summary{At: looked}, looked},
+	} {
+		got := hostNow(fleet.HostView{Summary: fleet.Read(c.sum, "agent", now.Add(-time.Second), time.Second)})
+		if d := got.Sub(c.want); d < 0 || d > 20*time.Second {
+			t.Errorf("%s: %v off", name, d)
+		}
+	}
+}

@@ -194,6 +194,9 @@ func TestSummaryCounts(t *testing.T) {
 	if s.Unattributed != 1 || s.Classes[fleet.Durable] != 1 || len(s.Classes) != 1 || s.GPUs != [2]int{1, 2} || len(s.ProbesFailed) != 1 || s.ProbesFailed[0] != "netns" {
 		t.Fatalf("%+v", s)
 	}
+	if s.Clock.Before(s.At) {
+		t.Errorf("its clock says %s, and it looked at %s", s.Clock, s.At)
+	}
 	text, err := c.Metrics(t.Context())
 	ok(t, err)
 	for _, want := range []string{`ebbd_workloads{class="durable"} 1`, `ebbd_probe_ok{probe="netns"} 0`, "ebbd_scan_seconds_count"} {

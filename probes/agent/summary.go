@@ -10,7 +10,7 @@ import (
 func (a *Agent) summary() fleet.Summary {
 	f := a.Facts()
 	s := fleet.Summary{
-		Generation: f.Generation, At: f.At, Machine: f.Machine, Boot: f.Boot, Version: a.cfg.Version, Scope: a.cfg.Scope,
+		Generation: f.Generation, At: f.At, Clock: a.cfg.Clock.Now(), Machine: f.Machine, Boot: f.Boot, Version: a.cfg.Version, Scope: a.cfg.Scope,
 		Holds: f.Holds, Unheld: f.Unheld, Sealed: f.Sealed, Tickets: len(f.OpenTickets()), Classes: map[fleet.Class]int{},
 		Offer: f.Offer, Kinds: map[string]int{},
 	}

@@ -62,7 +62,7 @@ func (s *Station) surveyOne(ctx context.Context, v *fleet.HostView) {
 		now = time.Now() // a list decides nothing
 	}
 	v.Cordon = observe.CordonOf(observe.CordonInput{Holds: sum.Holds, Host: v.Host, SelfClaims: v.SelfClaims,
-		Window: p.window, HostNow: sum.At, PlaneNow: now})
+		Window: p.window, HostNow: sum.HostNow(), PlaneNow: now})
 }
 
 // Observed waits until the observer has read the planes and asked every other
