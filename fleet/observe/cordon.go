@@ -147,10 +147,11 @@ func readFlag(ctx context.Context, plane Plane, e *entry) fleet.Reading[bool] {
 	return read.Eligible
 }
 
-// hostNow is the host's clock at its last word, moved on by the time since.
+// hostNow is the host's clock at its last word, moved on by the time since the
+// answer came: on a slow link it is late, and a hold seems younger than it is.
 func hostNow(v fleet.HostView) time.Time {
 	if f, ok := v.Facts.Get(); ok {
-		return f.At.Add(time.Since(v.Facts.At))
+		return f.At.Add(time.Since(v.Facts.At.Add(v.Facts.Took)))
 	}
 	if s, ok := v.Summary.Get(); ok {
 		return s.HostNow().Add(time.Since(v.Summary.At.Add(v.Summary.Took)))
