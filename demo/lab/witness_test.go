@@ -269,6 +269,7 @@ type relay struct {
 	mu   sync.Mutex
 	run  *lab.Run
 	end  chan lab.Result
+	stop func() // starts no other
 }
 
 func (b *bench) relay(host string, args ...string) *relay {
@@ -278,9 +279,12 @@ func (b *bench) relay(host string, args ...string) *relay {
 	ctx, cancel := context.WithCancel(b.ctx)
 	var follow sync.WaitGroup
 	follow.Go(func() { r.follow(ctx) })
-	b.Cleanup(func() {
+	r.stop = func() {
 		cancel()
 		follow.Wait()
+	}
+	b.Cleanup(func() {
+		r.stop()
 		_ = r.run.Signal(os.Kill)
 		<-r.run.Ended()
 	})
