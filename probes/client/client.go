@@ -137,6 +137,9 @@ func (c *Client) Hello() wire.Hello { return c.hello }
 // Done is closed once the connection can't be used any more.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
+// Busy reports whether a call is under way.
+func (c *Client) Busy() bool { return c.http.InFlight() > 0 }
+
 // Close ends the connection and every call on it.
 func (c *Client) Close() error {
 	err := c.http.Close()

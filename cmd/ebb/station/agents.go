@@ -51,6 +51,8 @@ type channel struct {
 	mu     sync.Mutex
 	client *client.Client
 	key    ssh.PublicKey
+	used   time.Time                   // when it was last asked for
+	idle   *time.Timer                 // nil for those that stay open
 	seen   atomic.Pointer[fleet.Facts] // by the last watch: the next one asks for what has changed since
 }
 
@@ -95,6 +97,7 @@ func (a *agents) open(ctx context.Context, h fleet.Host, role wire.Role) (*clien
 	c := a.channel(h, role)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.used = time.Now()
 	if c.client != nil {
 		select {
 		case <-c.client.Done():
@@ -109,7 +112,30 @@ func (a *agents) open(ctx context.Context, h fleet.Host, role wire.Role) (*clien
 		return nil, nil, a.explain(h, err)
 	}
 	c.client, c.key = cl, key
+	if role == wire.Cordon || role == wire.Operate {
+		c.idle = time.AfterFunc(idleAfter, c.closeIdle)
+	}
 	return cl, key, nil
+}
+
+// idleAfter is how long a channel for acts stays open with nothing to do. A host
+// that drains is looked at all the time and told something a few times: with a
+// thousand of them, what is open for the next word is most of an engine's memory,
+// and as many processes on the hosts. Whoever has a channel uses it at once.
+const idleAfter = time.Minute
+
+func (c *channel) closeIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client == nil {
+		return
+	}
+	if left := idleAfter - time.Since(c.used); left > 0 || c.client.Busy() {
+		c.idle.Reset(max(left, idleAfter/4))
+		return
+	}
+	_ = c.client.Close()
+	c.client = nil
 }
 
 // reachWithin bounds how long a host is tried before it counts as unreachable.
@@ -269,6 +295,9 @@ func (a *agents) close() {
 	defer a.mu.Unlock()
 	for _, c := range a.channels {
 		c.mu.Lock()
+		if c.idle != nil {
+			c.idle.Stop()
+		}
 		if c.client != nil {
 			_ = c.client.Close()
 			c.client = nil

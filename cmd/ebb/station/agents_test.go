@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"ebb/fleet"
 	"ebb/fleet/config"
 	"ebb/probes/wire"
 )
@@ -79,4 +81,95 @@ func TestTheShortWayIsForTheDefaultPlace(t *testing.T) {
 			t.Errorf("%+v: %s", c.ssh, cmd)
 		}
 	}
+}
+
+// single is a listener with one connection to accept.
+type single struct {
+	conn  chan net.Conn
+	ended chan struct{}
+}
+
+func (s single) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.conn:
+		return c, nil
+	case <-s.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (s single) Close() error   { close(s.ended); return nil }
+func (s single) Addr() net.Addr { return &net.UnixAddr{} }
+
+// A channel for acts is closed when nothing has been asked on it for a while, and
+// opened again for the next word; not while a call is under way, and not the one
+// that a host is looked at through.
+func TestIdleChannels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(config.Fleet{}, nil, func(_ context.Context, id fleet.HostID) (fleet.Host, error) { return fleet.Host{ID: id}, nil }, "ann")
+		a.short = nil
+		dials := map[wire.Role]int{}
+		long := make(chan struct{})
+		a.dialer = func(_ context.Context, _ string, role wire.Role) (net.Conn, ssh.PublicKey, error) {
+			dials[role]++
+			near, far := net.Pipe()
+			l := single{make(chan net.Conn, 1), make(chan struct{})}
+			var p http.Protocols
+			p.SetUnencryptedHTTP2(true)
+			srv := &http.Server{Protocols: &p, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == wire.PathFacts {
+					<-long
+				}
+				_, _ = w.Write([]byte("{}"))
+			})}
+			go func() { _ = srv.Serve(l) }()
+			t.Cleanup(func() { _ = srv.Close() })
+			go func() {
+				if wire.WriteHello(far, wire.Hello{Proto: wire.Proto, Version: "v1", Role: role, Machine: "m1"}) == nil {
+					l.conn <- far
+				}
+			}()
+			return near, nil, nil
+		}
+		host := fleet.Host{ID: "prod/h1"}
+		open := func(role wire.Role) {
+			t.Helper()
+			if _, _, err := a.open(t.Context(), host, role); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(when string, role wire.Role, n int) {
+			t.Helper()
+			if dials[role] != n {
+				t.Errorf("%s: %d channels opened for %s, want %d", when, dials[role], role, n)
+			}
+		}
+		for range 10 {
+			open(wire.Operate)
+			open(wire.Observe)
+			time.Sleep(idleAfter / 2)
+		}
+		want("used all the time", wire.Operate, 1)
+		time.Sleep(2 * idleAfter)
+		open(wire.Operate)
+		open(wire.Observe)
+		want("after a pause", wire.Operate, 2)
+		want("after a pause", wire.Observe, 1)
+
+		cl, _, _ := a.open(t.Context(), host, wire.Operate)
+		answered := make(chan error)
+		go func() {
+			_, err := cl.Facts(t.Context(), false)
+			answered <- err
+		}()
+		time.Sleep(10 * idleAfter)
+		close(long)
+		if err := <-answered; err != nil {
+			t.Errorf("a call that takes long: %v", err)
+		}
+		time.Sleep(2 * idleAfter)
+		open(wire.Operate)
+		want("after the long call", wire.Operate, 3)
+		a.close()
+	})
 }
