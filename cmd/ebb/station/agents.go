@@ -122,7 +122,7 @@ func (a *agents) open(ctx context.Context, h fleet.Host, role wire.Role) (*clien
 // that drains is looked at all the time and told something a few times: with a
 // thousand of them, what is open for the next word is most of an engine's memory,
 // and as many processes on the hosts. Whoever has a channel uses it at once.
-const idleAfter = time.Minute
+const idleAfter = 20 * time.Second
 
 func (c *channel) closeIdle() {
 	c.mu.Lock()
