@@ -28,6 +28,7 @@ type comparison struct {
 	procs     []fleet.Process
 
 	findings []fleet.Finding
+	block    []fleet.Evidence // room for the evidence of findings to come
 }
 
 func newComparison(in Input) *comparison {
@@ -50,8 +51,12 @@ func newComparison(in Input) *comparison {
 // relied on, and whether the one before said something else. A claim that is
 // gone and one that is not there are the same.
 func (c *comparison) indexClaims() {
-	was, okBefore := c.byKey(c.in.Before)
 	now, okAfter := c.byKey(c.in.After)
+	if c.in.Before.Status == c.in.After.Status && slices.EqualFunc(c.in.Before.Value, c.in.After.Value, identical) {
+		c.was, c.claims = now, now // as nearly always
+		return
+	}
+	was, okBefore := c.byKey(c.in.Before)
 	if okBefore && okAfter {
 		for k, claim := range now {
 			if old := was[k]; old == nil || !sameClaim(*claim, *old) {
@@ -112,6 +117,12 @@ func preferred(a, b fleet.Claim) bool {
 		strings.Compare(string(a.Phase), string(b.Phase)), strings.Compare(a.Status, b.Status),
 		strings.Compare(string(a.Class), string(b.Class)), strings.Compare(a.Owner, b.Owner),
 	) < 0
+}
+
+// identical reports whether all is the same that byKey looks at.
+func identical(a, b fleet.Claim) bool {
+	return sameClaim(a, b) && a.Key == b.Key && a.Host == b.Host && a.Status == b.Status && a.Class == b.Class && a.Owner == b.Owner &&
+		a.Changed.Equal(b.Changed) && a.Expires.Equal(b.Expires)
 }
 
 func sameClaim(a, b fleet.Claim) bool { return a.Phase == b.Phase && a.Run == b.Run }

@@ -7,6 +7,21 @@ import (
 	"ebb/fleet"
 )
 
+// usual is how many pieces of evidence a finding about a workload has: what the
+// claim says, what the host says, and what follows.
+const usual = 3
+
+// room is where a finding's evidence goes: a part of one block, for there are as
+// many findings as workloads.
+func (c *comparison) room() []fleet.Evidence {
+	if len(c.block) < usual {
+		c.block = make([]fleet.Evidence, 256*usual)
+	}
+	r := c.block[:0:usual]
+	c.block = c.block[usual:]
+	return r
+}
+
 // conclude adds a finding with its verdict and what decided it.
 func (c *comparison) conclude(f fleet.Finding, v fleet.Verdict, why fleet.Evidence) {
 	f.Verdict = v

@@ -99,7 +99,7 @@ func (c *comparison) unclaimed() string {
 // finding begins a finding about a workload with what claim and host say.
 func (c *comparison) finding(claim *fleet.Claim, w *fleet.Workload) fleet.Finding {
 	f := fleet.Finding{
-		Key: w.Key, Class: w.Class, Owner: w.Owner, Since: w.Started, Workload: w, Evidence: make([]fleet.Evidence, 0, 3),
+		Key: w.Key, Class: w.Class, Owner: w.Owner, Since: w.Started, Workload: w, Evidence: c.room(),
 	}
 	if claim != nil {
 		f.Claim, f.Evidence = claim, append(f.Evidence, c.claimed(claim))
@@ -118,7 +118,7 @@ func (c *comparison) finding(claim *fleet.Claim, w *fleet.Workload) fleet.Findin
 	case w.Run.UID != "":
 		says += ", " + w.Run.String()
 	case !w.Run.IsZero():
-		says += ", process " + strconv.Itoa(w.Run.PID)
+		says = string(strconv.AppendInt(append(append(make([]byte, 0, 40), says...), ", process "...), int64(w.Run.PID), 10))
 	}
 	f.Evidence = append(f.Evidence, c.workloadsSay(says))
 	f.Evidence = append(f.Evidence, c.belongings(w.Key)...)
