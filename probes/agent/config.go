@@ -81,7 +81,7 @@ type Config struct {
 	CleanGap time.Duration
 
 	Quick     time.Duration // between looks at /proc/*/stat, default 1 s
-	Full      time.Duration // between full scans, default 5 s
+	Full      time.Duration // between full scans, default 5 s; twice that where they take long
 	Heartbeat time.Duration // of a watch in which nothing changes, default 5 s
 
 	Prober Prober

@@ -58,7 +58,7 @@ func (a *Agent) scanLoop(ctx context.Context) {
 			a.lookOnce(ctx, ends)
 		case <-tick.C:
 			changed, err := a.cfg.Prober.Quick(ctx)
-			if !changed && err == nil && !ends.looked && a.cfg.Clock.Boottime()-last < a.cfg.Full {
+			if !changed && err == nil && !ends.looked && a.cfg.Clock.Boottime()-last < a.scan.period(a.cfg.Full) {
 				continue
 			}
 			last, ends.looked = a.scanOnce(ctx), false
@@ -116,6 +116,15 @@ func (s *scanner) rest() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return min(4*s.took, 250*time.Millisecond) - time.Since(s.ended)
+}
+
+// period is how long after one full scan the next is due when nothing shows a
+// change before: full, and up to twice that on a crowded host, where a scan takes
+// long. An agent is not what a host is to be busy with.
+func (s *scanner) period(full time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(max(full, 200*s.took), 2*full)
 }
 
 // kick asks for a scan and does not wait for it.

@@ -379,3 +379,28 @@ type pipeWriter struct {
 func (w pipeWriter) Header() http.Header { return w.header }
 func (w pipeWriter) WriteHeader(int)     {}
 func (w pipeWriter) Flush()              {}
+
+// Where a scan takes long, scans come less often; a change is seen as soon as ever.
+func TestScansOfACrowdedHost(t *testing.T) {
+	for took, want := range map[time.Duration]int{10 * time.Millisecond: 12, 35 * time.Millisecond: 8, time.Second: 6} {
+		inBubble(t, func(t *testing.T, a *Agent, p *bubbleProber) {
+			p.mu.Lock()
+			p.took = took
+			p.mu.Unlock()
+			time.Sleep(10 * time.Second)
+			_, before := p.counts()
+			time.Sleep(time.Minute)
+			_, after := p.counts()
+			if n := after - before; n < want-1 || n > want+1 {
+				t.Errorf("%d scans a minute of %v each, want about %d", n, took, want)
+			}
+			p.mu.Lock()
+			p.changed = true
+			p.mu.Unlock()
+			time.Sleep(1100 * time.Millisecond)
+			if _, scans := p.counts(); scans == after {
+				t.Errorf("scans of %v: a change did not lead to one within a second", took)
+			}
+		})
+	}
+}
