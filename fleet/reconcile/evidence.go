@@ -15,7 +15,7 @@ const usual = 3
 // many findings as workloads.
 func (c *comparison) room() []fleet.Evidence {
 	if len(c.block) < usual {
-		c.block = make([]fleet.Evidence, 256*usual)
+		c.block = make([]fleet.Evidence, min(256, len(c.order))*usual)
 	}
 	r := c.block[:0:usual]
 	c.block = c.block[usual:]
