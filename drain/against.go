@@ -16,7 +16,10 @@ import (
 func Against(s State, ask Body) []fleet.Issue {
 	k := askedKey(ask)
 	var why string
+	resume, isResume := ask.(AskResume)
 	switch {
+	case isResume: // the hold may have been lifted long ago
+		k, why = resume.Key, againstResume(s, resume)
 	case s.Drain == "" || s.Undone:
 		why = "the host has no drain"
 	case !s.Terminated.IsZero():
@@ -94,7 +97,7 @@ func againstItem(s State, k fleet.Key, ask Body) string {
 			return k.String() + " is another incarnation now: " + it.Run.String() + ", not " + a.Run.String()
 		}
 	case AskPark:
-		return s.Refuses(a)
+		return againstPark(s, it, a)
 	case AskTargetGone:
 		if on, doubt := s.InDoubt(k); !doubt || on != a.Target {
 			return "nothing of " + k.String() + " is in doubt on another host"
@@ -103,6 +106,36 @@ func againstItem(s State, k fleet.Key, ask Body) string {
 		if !it.waitsForRetry() {
 			return k.String() + " is neither held, kept nor failed: there is nothing to take up again"
 		}
+	}
+	return ""
+}
+
+// againstPark is about a choice between parking and shipping.
+func againstPark(s State, it Item, a AskPark) string {
+	switch why := s.Refuses(a); {
+	case why != "":
+		return why
+	case a.Ship && !it.Park:
+		return a.Key.String() + " is to be shipped already, not parked"
+	case !a.Ship && it.Park:
+		return a.Key.String() + " is to be parked already"
+	}
+	return ""
+}
+
+// againstResume is about bringing back what is parked. The drain need not be there
+// any more, but must not be one that would park it again.
+func againstResume(s State, a AskResume) string {
+	none := len(s.Resumable(a.Key)) == 0
+	switch {
+	case !s.Terminated.IsZero():
+		return "the host was terminated at " + utc(s.Terminated)
+	case none && a.Key.IsZero():
+		return "nothing is parked here"
+	case none:
+		return a.Key.String() + " is not parked here"
+	case !s.Phase.Ended() && !s.Undone:
+		return "its drain is at work, and would park it again: it is stopped first"
 	}
 	return ""
 }

@@ -26,6 +26,14 @@ func TestAgainst(t *testing.T) {
 	failed := item(func(it *Item) { it.Fails, it.RetryAt = 1, noon })
 	doomed := item(func(it *Item) { it.Class, it.Budget = fleet.Stuck, fleet.Budget{Grace: time.Minute} })
 	running := item(func(it *Item) { it.Class, it.Budget, it.TermAt = fleet.Stuck, fleet.Budget{Grace: time.Minute}, noon })
+	vm := item(func(it *Item) { it.Class = fleet.Pausable })
+	byRule := item(func(it *Item) { it.Class, it.Park = fleet.Pausable, true })
+	resting := item(func(it *Item) {
+		it.Class, it.Phase = fleet.Pausable, fleet.AtRest
+		it.Move = Move{Park: true, Done: map[Step]time.Time{StepPark: noon}}
+	})
+	parked := func(p Phase, undone bool) State { s := resting; s.Phase, s.Undone = p, undone; return s }
+	starting := item(func(it *Item) { it.Target, it.StartedAt = "prod/t1", noon })
 	drain := func(change func(*State)) State {
 		s := plain
 		change(&s)
@@ -64,6 +72,20 @@ func TestAgainst(t *testing.T) {
 		"extend":                    {plain, AskExtend{}, ""},
 		"extend an empty one":       {drain(func(s *State) { s.Phase = Empty }), AskExtend{}, "the host is empty"},
 		"park what is stateless":    {plain, AskPark{Key: wk("a")}, "only what is pausable"},
+		"park":                      {vm, AskPark{Key: wk("a")}, ""},
+		"park by rule, asked for":   {byRule, AskPark{Key: wk("a")}, "is to be parked already"},
+		"ship, against its rule":    {byRule, AskPark{Key: wk("a"), Ship: true}, ""},
+		"ship what is shipped":      {vm, AskPark{Key: wk("a"), Ship: true}, "is to be shipped already"},
+		"park what is parked":       {resting, AskPark{Key: wk("a")}, "is parked already"},
+		"its target is gone":        {starting, AskTargetGone{Key: wk("a"), Target: "prod/t1"}, ""},
+		"another target is gone":    {starting, AskTargetGone{Key: wk("a"), Target: "prod/t2"}, "in doubt on another host"},
+		"resume":                    {parked(Parked, false), AskResume{}, ""},
+		"resume one":                {parked(Stopped, false), AskResume{Key: wk("a")}, ""},
+		"resume another":            {parked(Stopped, false), AskResume{Key: wk("z")}, "z is not parked here"},
+		"resume nothing":            {plain, AskResume{}, "nothing is parked here"},
+		"resume while it drains":    {resting, AskResume{}, "would park it again"},
+		"resume behind the drain":   {parked(Draining, true), AskResume{}, ""},
+		"resume what is terminated": {drain(func(s *State) { s.Terminated = noon }), AskResume{}, "was terminated"},
 		"extend a parked one":       {drain(func(s *State) { s.Phase = Parked }), AskExtend{}, "what is parked"},
 		"extend a stopped one":      {drain(func(s *State) { s.Phase = Stopped }), AskExtend{}, "begun anew"},
 		"go on":                     {plain, AskRetry{}, "does not wait for a word"},

@@ -91,15 +91,22 @@ func (i Item) resumes() bool {
 
 // Parked names the workloads that are parked on the host, as far as is known.
 func (s State) Parked() []fleet.Key {
+	return s.parked(func(_ fleet.Key, it Item) bool { return it.Move.Resting() })
+}
+
+// parked names the open workloads for which ok holds, in their order. On a host
+// that is gone there are none.
+func (s State) parked(ok func(fleet.Key, Item) bool) []fleet.Key {
 	if !s.Terminated.IsZero() {
 		return nil
 	}
 	var keys []fleet.Key
-	for _, k := range sortedKeys(s.Items) {
-		if it := s.Items[k]; it.Open() && it.Move.Resting() {
+	for k, it := range s.Items {
+		if it.Open() && ok(k, it) {
 			keys = append(keys, k)
 		}
 	}
+	slices.SortFunc(keys, fleet.Key.Compare)
 	return keys
 }
 
@@ -115,17 +122,9 @@ func (s State) ParkedAt() map[fleet.Key]time.Time {
 // Resumable names what can be asked to be resumed: what is parked, and what did not
 // come all the way back. With a key, it is only that.
 func (s State) Resumable(key fleet.Key) []fleet.Key {
-	if !s.Terminated.IsZero() {
-		return nil
-	}
-	var keys []fleet.Key
-	for _, k := range sortedKeys(s.Items) {
-		it := s.Items[k]
-		if it.Open() && (it.Move.Resting() || it.Move.Resuming()) && (key.IsZero() || key == k) {
-			keys = append(keys, k)
-		}
-	}
-	return keys
+	return s.parked(func(k fleet.Key, it Item) bool {
+		return (it.Move.Resting() || it.Move.Resuming()) && (key.IsZero() || key == k)
+	})
 }
 
 // Resumes reports whether there is something to resume that was asked for, also
@@ -160,6 +159,20 @@ func Parks(f Found, purpose fleet.Purpose, here fleet.Offer) (bool, fleet.Reason
 		return false, fleet.Because(NotParkedOn, "what", name, "has", quoted(version))
 	}
 	return true, fleet.Reason{}
+}
+
+// WouldNotPark says why a workload of the drain would not be parked although
+// somebody asks for it: what its snapshot depends on, on a host as it was seen, or
+// what its lever lacks. Zero: it would be.
+func (s State) WouldNotPark(k fleet.Key, on fleet.HostView, p Policy) fleet.Reason {
+	f := s.Items[k].Found
+	f.Park = true
+	if _, not := Parks(f, s.For, offerOf(on)); !not.IsZero() {
+		return not
+	}
+	d := decider{s: s, p: p}
+	_, _, why := d.wayOf(f, true)
+	return why
 }
 
 // risksState reports whether a host may not come back from a maintenance with

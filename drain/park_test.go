@@ -228,6 +228,31 @@ func TestNothingIsParkedForRetire(t *testing.T) {
 	}
 }
 
+// Whoever asks for a workload to be parked is told at once what would have it shipped
+// all the same: what its snapshot depends on, or a lever that can't.
+func TestWouldNotPark(t *testing.T) {
+	host := fleet.HostView{Summary: fleet.Read(fleet.Summary{Offer: fleet.Offer{Compat: map[string]string{"engine": "1.4"}}}, "ebbd", noon, 0)}
+	all := Policy{Levers: map[string]LeverSpec{"lev": {Name: "lev"}}}
+	short := Policy{Levers: map[string]LeverSpec{"lev": {Name: "lev", Steps: []Step{StepSnapshot}}}}
+	for name, c := range map[string]struct {
+		purpose fleet.Purpose
+		lever   string
+		p       Policy
+		want    string
+	}{
+		"nothing":       {fleet.ForKernel, "lev", all, ""},
+		"to be retired": {fleet.ForRetire, "lev", all, NotParkedFor},
+		"its engine":    {fleet.ForEngine, "lev", all, NotParkedOn},
+		"no lever":      {fleet.ForKernel, "", all, WaitNoStrategy},
+		"short of one":  {fleet.ForKernel, "lev", short, WaitNoLever},
+	} {
+		s := State{For: c.purpose, Items: map[fleet.Key]Item{wk("vm"): {Found: Found{Key: wk("vm"), Class: fleet.Pausable, Lever: c.lever}}}}
+		if got := s.WouldNotPark(wk("vm"), host, c.p); got.Code != c.want {
+			t.Errorf("%s: %+v, not %q", name, got, c.want)
+		}
+	}
+}
+
 // A workload that somebody starts anew beside its snapshot is not parked: its park
 // is taken back.
 func TestParkedAndStartedAnew(t *testing.T) {

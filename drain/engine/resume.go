@@ -27,18 +27,18 @@ func (e *Engine) resume(ctx context.Context, host fleet.HostID, key fleet.Key) (
 	if err != nil {
 		return nil, err
 	}
-	refused := func(detail, next string) ([]fleet.Key, error) {
-		return nil, &Refused{Verb: "resume", Host: host, Issues: []fleet.Issue{{Key: key, Detail: detail}}, Next: next}
-	}
 	ask := drain.AskResume{Key: key}
-	keys := s.Resumable(key)
-	switch {
-	case len(keys) == 0 && key.IsZero():
-		return refused("nothing is parked here", "")
-	case len(keys) == 0:
-		return refused(key.String()+" is not parked here", "ebb board "+host.Name())
-	case !s.Phase.Ended() && !s.Undone:
-		return refused("its drain is at work, and would park it again", "ebb ask "+host.Name()+" stop, then ebb resume "+host.Name())
+	if issues := drain.Against(s, ask); len(issues) > 0 {
+		next := ""
+		switch {
+		case !s.Terminated.IsZero():
+		case len(s.Resumable(key)) > 0:
+			next = "ebb ask " + host.Name() + " stop, then ebb resume " + host.Name()
+		case !key.IsZero():
+			next = "ebb board " + host.Name()
+		}
+		return nil, &Refused{Verb: "resume", Host: host, Issues: issues, Next: next}
 	}
+	keys := s.Resumable(key)
 	return keys, e.append(ctx, host, s.Drain, 0, &s.Num, nil, ask)
 }
