@@ -212,13 +212,13 @@ func TestReadOnlyRefusesEveryAct(t *testing.T) {
 	f.Config.ReadOnly = true
 	c := open(t, f, 100, 30, nil)
 	c.shows("READ-ONLY")
-	for _, k := range []string{"c", "u", "d"} {
+	for _, k := range []string{"c", "u", "d", "R"} {
 		c.goHost("gpu-017")
 		c.press(k)
 		c.shows("read-only")
 	}
 	c.toBoardRow("etl-legacy")
-	for _, k := range []string{"e", "m", "c", "h", "K", "r", "x", "s"} {
+	for _, k := range []string{"e", "m", "c", "h", "K", "r", "x", "s", "p", "S", "T", "R"} {
 		c.press(k)
 		if c.m.over != nil || c.m.line != nil {
 			t.Errorf("%s opened something", k)

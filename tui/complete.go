@@ -6,6 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"ebb/drain"
 	"ebb/fleet"
 	"ebb/tui/feed"
 	"ebb/tui/keys"
@@ -80,7 +81,7 @@ func (m *Model) nextWords(c command, before []string) []string {
 	hosts := m.hostNames()
 	if len(before) == 0 {
 		if c.takes == anItem {
-			return append(itemNames(m.items(t)), hosts...)
+			return append(itemNames(m.fitting(t)), hosts...)
 		}
 		return hosts
 	}
@@ -90,11 +91,30 @@ func (m *Model) nextWords(c command, before []string) []string {
 		return hosts
 	case c.takes == anItem && h != "" && len(before) == 1:
 		t.host = h
-		return itemNames(m.items(t))
+		return itemNames(m.fitting(t))
 	case feed.Verb(c.name) == feed.Reclass:
 		return classNames()
 	}
 	return nil
+}
+
+// fitting are the items to which a choice that is written in the drain applies; of
+// other verbs it is all.
+func (m *Model) fitting(t typed) []fleet.Key {
+	s := m.frame.Drains[t.host]
+	return slices.DeleteFunc(m.items(t), func(k fleet.Key) bool {
+		var ask drain.Body
+		switch feed.Verb(t.name) {
+		case feed.Park, feed.Ship:
+			ask = drain.AskPark{Key: k, Ship: feed.Verb(t.name) == feed.Ship}
+		case feed.Resume:
+			ask = drain.AskResume{Key: k}
+		case feed.TargetGone:
+			target, _ := s.InDoubt(k)
+			ask = drain.AskTargetGone{Key: k, Target: target}
+		}
+		return ask != nil && len(drain.Against(s, ask)) > 0
+	})
 }
 
 func itemNames(all []fleet.Key) []string {

@@ -42,6 +42,7 @@ func whoEnded(f feed.Frame, h fleet.HostID, s drain.State) string {
 	host := widget.Name(h.Name()) + ": "
 	verbs := map[drain.Kind]string{
 		drain.AskStop{}.Kind():             "stopped this drain",
+		drain.AskResume{}.Kind():           "asked for what is parked here, with which this drain ended,",
 		drain.RecUndrain{}.Kind():          "ended this drain and lifted its hold",
 		drain.RecTerminateOutcome{}.Kind(): "terminated this host",
 	}

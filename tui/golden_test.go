@@ -52,6 +52,9 @@ var journeys = map[string]func(*console){
 	"help":     func(c *console) { c.press("?") },
 	"drain":    func(c *console) { c.goHost("gpu-044"); c.press("d"); c.painted(); c.press("enter"); c.painted() },
 	"escalate": func(c *console) { c.toBoardRow("etl-legacy"); c.press("e"); c.painted() },
+	"parked":   func(c *console) { c.frame(drained(resting)); c.toBoardRow("nb-kim-3") },
+	"resume":   func(c *console) { c.frame(drained(resting)); c.goHost("gpu-041"); c.press("R", "R"); c.painted() }, // its row has moved
+	"gone":     func(c *console) { c.frame(away(nil)); c.toBoardRow("web-7"); c.press("T"); c.painted() },
 	"details":  func(c *console) { c.toBoardRow("vllm-mistral"); c.press("enter") },
 }
 

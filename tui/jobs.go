@@ -112,7 +112,7 @@ func (m *Model) start(j job, do func(context.Context) (string, error)) tea.Cmd {
 	if !ok {
 		return nil
 	}
-	if j.verb == feed.Stop || j.verb == feed.Undrain || j.verb == feed.Terminate {
+	if j.verb == feed.Stop || j.verb == feed.Undrain || j.verb == feed.Resume || j.verb == feed.Terminate {
 		m.mine[j.host] = true
 	}
 	limit := verbLimit

@@ -61,6 +61,10 @@ func commands() []command {
 		verb(feed.Hold, anItem, "HOST KIND/ID [REASON]", "leave one workload alone until retry"),
 		verb(feed.Retry, anItem, "HOST [KIND/ID]", "take one workload, or the drain, up again"),
 		verb(feed.Keep, anItem, "HOST KIND/ID [REASON]", "let one workload stay; the gate names it"),
+		verb(feed.Park, anItem, "HOST KIND/ID", "keep one workload at rest on its host, until resume"),
+		verb(feed.Ship, anItem, "HOST KIND/ID", "restore one workload elsewhere, whatever its rule says"),
+		verb(feed.Resume, anItem, "HOST [KIND/ID]", "bring back what is parked on a host; its drain ends"),
+		verb(feed.TargetGone, anItem, "HOST KIND/ID [REASON]", "say that where one was begun anew is gone for good"),
 		verb(feed.Escalate, anItem, "HOST KIND/ID", "end one workload: notice, TERM, grace, KILL"),
 		verb(feed.Clean, anItem, "HOST KIND/ID", "remove a leaked resource, after a dry run"),
 		verb(feed.Check, aHost, "HOST", "read the gate anew"),
@@ -128,7 +132,8 @@ func (m *Model) typedVerb(t typed) tea.Cmd {
 // ofCursor is a verb about the workload under the cursor, or the marked ones,
 // where none was named: what its key would do.
 func (m *Model) ofCursor(v feed.Verb, t typed) (tea.Cmd, bool) {
-	if m.film != nil || m.cur != keys.Board || m.panes.board.Host() != t.host || t.text != "" {
+	all := v == feed.Resume && t.named // of a host, not of a row
+	if all || m.film != nil || m.cur != keys.Board || m.panes.board.Host() != t.host || t.text != "" {
 		return nil, false
 	}
 	return m.panes.board.now().Ask(v), true
@@ -242,6 +247,16 @@ func (m *Model) whyNot(v feed.Verb, h fleet.HostID) string {
 		}
 	case feed.Accept:
 		return m.whyNotAccept(h)
+	case feed.Resume:
+		if issues := m.resumeIssues(feed.Want{Host: h}); len(issues) > 0 {
+			return words.Issue(issues[0])
+		}
+	case feed.Park, feed.Ship, feed.TargetGone:
+		if none := map[feed.Verb]string{feed.Park: "nothing there can be parked that is not to be", feed.Ship: "nothing there is to be parked",
+			feed.TargetGone: "nothing of it is in doubt on another host"}[v]; drains && len(m.fitting(typed{command: command{name: string(v)}, host: h})) == 0 {
+			return none
+		}
+		return whyNotOfDrain(v, s, drains)
 	default:
 		return whyNotOfDrain(v, s, drains)
 	}

@@ -157,6 +157,9 @@ func (m *Model) items(t typed) []fleet.Key {
 		}
 	default:
 		s, _ := m.drainOf(t.host)
+		if feed.Verb(t.name) == feed.Resume {
+			s = m.frame.Drains[t.host] // its hold may have been lifted
+		}
 		for k, it := range s.Items {
 			if it.Open() {
 				out = append(out, k)

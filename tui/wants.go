@@ -220,6 +220,7 @@ func (m *Model) wantUncordon(w feed.Want) tea.Cmd {
 	} else {
 		lines = append(lines, "it takes new work again")
 	}
+	lines = append(lines, m.givenBack(w.Host, feed.Uncordon, holds.Drain == nil)...)
 	verbs := m.opt.Verbs
 	was := holds.Cordon
 	j := job{verb: feed.Uncordon, host: w.Host}
@@ -247,6 +248,8 @@ func (m *Model) wantUndrain(w feed.Want) tea.Cmd {
 	}
 	lines := []string{fmt.Sprintf("drain %s of %s, %s, %s", words.Name(s.Drain), words.Name(s.By.Name), words.Phase(s.Phase), words.StillLeft(s)),
 		"the drain ends and its hold is lifted; the cordon stays"}
+	holds, _, _ := m.holds(w.Host)
+	lines = append(lines, m.givenBack(w.Host, feed.Undrain, holds.Cordon == nil)...)
 	verbs := m.opt.Verbs
 	j := job{verb: feed.Undrain, host: w.Host}
 	return m.ask(widget.Question{Title: "undrain " + widget.Name(w.Host.Name()), Lines: lines, Act: "undrain", Undoable: true}, func(m *Model) tea.Cmd {

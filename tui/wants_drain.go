@@ -19,12 +19,15 @@ func (m *Model) wantOfDrain(w feed.Want) tea.Cmd {
 	if w.Verb == feed.HandOver {
 		return m.wantHandover(w)
 	}
+	if w.Verb == feed.Resume {
+		return m.wantResume(w)
+	}
 	s, ok := m.drainOf(w.Host)
 	if !ok {
 		m.say(noteInfo, widget.Name(w.Host.Name())+" has no drain")
 		return nil
 	}
-	j := job{verb: w.Verb, host: w.Host, key: w.Key}
+	j := job{verb: w.Verb, host: w.Host, key: oneOf(w)}
 	switch w.Verb {
 	case feed.Extend:
 		if issues := drain.Against(s, drain.AskExtend{}); len(issues) > 0 {
@@ -44,11 +47,27 @@ func (m *Model) wantOfDrain(w feed.Want) tea.Cmd {
 		m.say(noteBad, string(w.Verb)+": no workload is chosen")
 		return nil
 	}
+	switch w.Verb {
+	case feed.Park, feed.Ship, feed.TargetGone:
+		return m.wantElsewhere(j, w)
+	}
 	return m.ofItems(j, w)
 }
 
+// oneOf is the workload that is meant, where it is only one: of several marked ones the
+// one under the cursor need not be any.
+func oneOf(w feed.Want) fleet.Key {
+	switch len(w.Keys) {
+	case 0:
+		return w.Key
+	case 1:
+		return w.Keys[0]
+	}
+	return fleet.Key{}
+}
+
 func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
-	who := words.Key(w.Key)
+	who := words.Key(oneOf(w))
 	if len(w.Keys) > 1 {
 		who = fmt.Sprintf("%d workloads", len(w.Keys))
 	}

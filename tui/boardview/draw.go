@@ -28,6 +28,11 @@ type drawing struct {
 	gone  string       // when it was terminated, and by whom
 	rows  []line
 
+	parked    map[fleet.Key]drain.Item // what a drain has left at rest, also one that was lifted
+	atRest    string                   // the same in words
+	stuck     bool                     // and that some of it does not come back by itself
+	mayResume bool
+
 	devices map[fleet.Key]int // GPUs of each workload
 
 	now    time.Time // this process's clock, at this view
@@ -138,6 +143,9 @@ func ownerOf(it drain.Item, g themes.Glyphs) string {
 
 // doing says what a workload does or waits for, and until when.
 func (d *drawing) doing(l line) (string, words.Due) {
+	if it, parked := d.parked[l.it.Key]; parked && l.kind == runs {
+		return words.Doing(it, d.frame.Policy, d.narrow), words.Due{}
+	}
 	if l.kind == runs {
 		text := words.Strategy(l.it.Class)
 		switch at := l.it.Expires; {
@@ -159,7 +167,7 @@ func (d *drawing) doing(l line) (string, words.Due) {
 // withKeys puts the keys that answer a row behind what it says. They are worth
 // more than the whole sentence.
 func (d *drawing) withKeys(l line, text string) string {
-	own := keysFor(l, d.frame.Replay != "")
+	own := d.keysFor(l)
 	if own == "" {
 		return text
 	}
@@ -174,10 +182,19 @@ func (d *drawing) withKeys(l line, text string) string {
 
 // keysFor names the keys that answer a workload that needs somebody, or that
 // somebody has answered.
-func keysFor(l line, replay bool) string {
+func (d *drawing) keysFor(l line) string {
+	parked := d.isParked(l.it.Key)
 	switch {
-	case l.kind != item || !l.it.Open() || replay:
+	case d.frame.Replay != "" || d.gone != "":
 		return ""
+	case parked && d.mayResume:
+		return "   R resume"
+	case l.kind != item || !l.it.Open():
+		return ""
+	case l.it.Reason.Code == drain.WaitTargetGone:
+		return "   T target gone"
+	case parked && l.needsYou():
+		return "   s stop, then R resume"
 	case l.it.Keep:
 		return "   r ends that"
 	case !l.needsYou():

@@ -309,6 +309,10 @@ func (d *drawing) warning() string {
 		return s.State(themes.Unreachable).Render(g.Unreachable + " this is what was last known: " + words.Text(why))
 	}
 	switch {
+	case d.state == nil && d.stuck:
+		return s.Warn.Render(d.atRest + ": " + words.BringsBack)
+	case d.state == nil && d.atRest != "":
+		return s.Ok.Render(d.atRest + ": " + words.BringsBack)
 	case d.state == nil:
 		return ""
 	case d.idle():
@@ -320,7 +324,7 @@ func (d *drawing) warning() string {
 	case d.state.Phase == drain.Verifying:
 		return s.Dim.Render(fmt.Sprintf("all have left; verified when nothing is in the way: %d to clear (4 gate)", len(d.state.Issues)))
 	case d.state.Phase == drain.Parked:
-		return s.Ok.Render("nothing is left but what is parked here: it may be rebooted; ebb resume " + words.Host(d.host) + " brings it back")
+		return s.Ok.Render("nothing is left but what is parked here: it may be rebooted; " + words.BringsBack)
 	case d.state.Phase == drain.Empty:
 		return s.Ok.Render("empty: " + words.AfterEmpty)
 	}

@@ -94,6 +94,31 @@ func (d *drawing) drainLines() {
 	}
 }
 
+// leftParked notes what the host's last drain has left parked.
+func (d *drawing) leftParked(s *drain.State) {
+	d.parked, d.atRest, d.stuck, d.mayResume = nil, "", false, false
+	if s == nil || d.gone != "" {
+		return
+	}
+	keys := s.Resumable(fleet.Key{})
+	if len(keys) == 0 {
+		return
+	}
+	d.parked = make(map[fleet.Key]drain.Item, len(keys))
+	for _, k := range keys {
+		d.parked[k] = s.Items[k]
+	}
+	d.atRest, d.stuck = words.ParkedHere(*s)
+	d.mayResume = len(drain.Against(*s, drain.AskResume{})) == 0
+}
+
+// isParked reports whether a workload was left parked, whether or not it has begun to
+// come back.
+func (d *drawing) isParked(k fleet.Key) bool {
+	_, ok := d.parked[k]
+	return ok
+}
+
 // previewLines lists what runs on a host without a drain.
 func (d *drawing) previewLines() {
 	for _, f := range d.view.Findings {

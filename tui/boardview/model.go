@@ -84,6 +84,7 @@ func (m Model) refresh() {
 	m.d.host = m.host
 	m.d.view, m.d.state, m.d.known = m.d.frame.Host(m.host)
 	m.d.gone = words.Terminated(&m.d.view, m.d.state)
+	m.d.leftParked(m.d.state)
 	if m.d.state != nil && (m.d.state.Drain == "" || m.d.state.Undone && m.d.gone == "") {
 		m.d.state = nil
 	}
@@ -133,8 +134,12 @@ func (m Model) Line() []key.Binding {
 	switch {
 	case m.d.gone != "" || m.host == "":
 		own = []key.Binding{b.Details}
+	case m.d.state == nil && m.d.mayResume:
+		own = []key.Binding{b.Resume, b.Drain, g.Screen[4], b.Details, b.Diff}
 	case m.d.state == nil:
 		own = []key.Binding{b.Drain, g.Screen[4], b.Details, b.Diff}
+	case m.d.state.Phase == drain.Parked:
+		own = []key.Binding{b.Resume, g.Mark, b.Details, b.HandOver, b.Stop, b.Diff}
 	case m.d.state.Phase == drain.Empty:
 		own = []key.Binding{g.Screen[3], b.Details, b.Diff, b.Stop}
 	case m.d.idle() || m.d.state.Phase == drain.Stopped:
@@ -142,24 +147,48 @@ func (m Model) Line() []key.Binding {
 	default:
 		own = append(own, g.Mark, b.Escalate, b.MoreTime, b.Class, b.Hold, b.Keep, b.Retry, b.Extend, b.Stop, b.HandOver, b.NextNeedsYou, b.Diff, b.Details)
 	}
-	return append(append([]key.Binding{g.Help}, m.undo(own)...), g.Filter, g.Back)
+	return append(append([]key.Binding{g.Help}, m.answers(own)...), g.Filter, g.Back)
 }
 
-// undo puts first what takes back a person's word on the workload under the
-// cursor.
-func (m Model) undo(own []key.Binding) []key.Binding {
+// answers puts first the keys that are about the workload under the cursor alone:
+// what takes back a person's word on it, what brings it back, where else it can go.
+func (m Model) answers(own []key.Binding) []key.Binding {
 	l, ok := m.table.Selected()
-	if !ok || m.d.gone != "" || l.kind != item || !l.it.Open() || !l.it.Keep && !l.it.Held {
+	if !ok || m.d.gone != "" {
 		return own
 	}
-	help := "end the hold"
-	if l.it.Keep {
-		help = "end the keep"
+	b, it := m.env.Keys.Board, l.it
+	var first []key.Binding
+	if m.d.mayResume && m.d.isParked(it.Key) {
+		first = append(first, b.Resume)
 	}
-	b := m.env.Keys.Board.Retry
+	if l.kind == item && it.Open() {
+		switch {
+		case it.Keep:
+			first = append(first, saying(b.Retry, "end the keep"))
+		case it.Held:
+			first = append(first, saying(b.Retry, "end the hold"))
+		}
+		if it.Reason.Code == drain.WaitTargetGone {
+			first = append(first, b.TargetGone)
+		}
+		switch s := m.d.state; {
+		case it.Park && s.Refuses(drain.AskPark{Key: it.Key, Ship: true}) == "":
+			first = append(first, b.Ship)
+		case !it.Park && s.Refuses(drain.AskPark{Key: it.Key}) == "":
+			first = append(first, b.Park)
+		}
+	}
+	for _, f := range first {
+		own = slices.DeleteFunc(slices.Clone(own), func(o key.Binding) bool { return o.Help().Key == f.Help().Key })
+	}
+	return append(first, own...)
+}
+
+// saying is a binding with another help.
+func saying(b key.Binding, help string) key.Binding {
 	b.SetHelp(b.Help().Key, help)
-	own = slices.DeleteFunc(slices.Clone(own), func(o key.Binding) bool { return o.Help() == m.env.Keys.Board.Retry.Help() })
-	return append([]key.Binding{b}, own...)
+	return b
 }
 
 // Update takes a key.
@@ -195,10 +224,12 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 		return m, feed.Send(feed.Say{Text: words.OnGate(k.String())}) // the way on from an empty host names them
 	}
 	l, ok := m.table.Selected()
-	if !ok {
+	switch {
+	case !ok && key.Matches(k, own.Resume):
+		return m, m.resume(l)
+	case !ok:
 		return m, nil
-	}
-	if key.Matches(k, own.Details) {
+	case key.Matches(k, own.Details):
 		return m, feed.Send(m.d.details(l))
 	}
 	return m, m.ofItem(k, l)
@@ -224,6 +255,7 @@ func (m Model) verb(k tea.KeyPressMsg) (feed.Verb, bool) {
 	}{
 		{own.Escalate, feed.Escalate}, {own.MoreTime, feed.MoreTime}, {own.Class, feed.Reclass},
 		{own.Hold, feed.Hold}, {own.Keep, feed.Keep}, {own.Retry, feed.Retry},
+		{own.Park, feed.Park}, {own.Ship, feed.Ship}, {own.Resume, feed.Resume}, {own.TargetGone, feed.TargetGone},
 	} {
 		if key.Matches(k, b.on) {
 			return b.verb, true
@@ -249,7 +281,7 @@ func (m Model) ofItem(k tea.KeyPressMsg, l line) tea.Cmd {
 // ones, as its key would.
 func (m Model) Ask(verb feed.Verb) tea.Cmd {
 	l, ok := m.table.Selected()
-	if !ok {
+	if !ok && verb != feed.Resume {
 		return feed.Send(feed.Say{Text: string(verb) + ": there is no workload here"})
 	}
 	return m.ask(verb, l)
@@ -267,23 +299,62 @@ func (m Model) ask(verb feed.Verb, l line) tea.Cmd {
 		return feed.Send(feed.Want{Verb: verb, Host: m.host}) // the drain itself waits for this
 	case m.d.gone != "":
 		return say(widget.Name(m.host.Name()) + " was " + m.d.gone)
+	case verb == feed.Resume:
+		return m.resume(l)
 	case m.d.state == nil:
 		return say("no drain runs here: d begins one, 5 plans it first")
-	case l.kind != item:
+	case !m.takes(verb, l):
 		return say("that is not a workload of the drain: see diff (3) and gate (4)")
 	case !l.it.Open():
 		return say(l.label + " has " + string(l.it.End) + " already")
 	}
 	w := feed.Want{Verb: verb, Host: m.host, Key: l.it.Key, Run: l.it.Run, Keys: []fleet.Key{l.it.Key}}
+	if verb != feed.Escalate {
+		m.marked(&w, func(r line) bool { return m.takes(verb, r) && r.it.Open() })
+	}
+	return feed.Send(w)
+}
+
+// takes says whether a row is something that can be asked about: a workload of the
+// drain or, of what is a choice and no act, one that the drain has still to find.
+func (m Model) takes(verb feed.Verb, l line) bool {
+	switch verb {
+	case feed.Hold, feed.Keep, feed.Reclass, feed.MoreTime, feed.Park, feed.Ship:
+		return l.kind == item || l.kind == runs && m.d.state != nil && !m.d.state.First
+	}
+	return l.kind == item
+}
+
+// marked makes a want one about the marked rows for which ok holds, where any are
+// marked.
+func (m Model) marked(w *feed.Want, ok func(line) bool) {
 	marked, hidden := m.table.Marked()
-	if len(marked) > 0 && verb != feed.Escalate {
-		w.Keys, w.Hidden = nil, hidden
-		for _, r := range marked {
-			if r.kind == item && r.it.Open() {
-				w.Keys = append(w.Keys, r.it.Key)
-			}
+	if len(marked) == 0 {
+		return
+	}
+	w.Keys, w.Hidden = nil, hidden
+	for _, r := range marked {
+		if ok(r) {
+			w.Keys = append(w.Keys, r.it.Key)
 		}
-		m.table.ClearMarks()
+	}
+	m.table.ClearMarks()
+}
+
+// resume asks for what is parked to be brought back: the marked ones, the one under
+// the cursor, or, where that is none, all of them.
+func (m Model) resume(l line) tea.Cmd {
+	if len(m.d.parked) == 0 {
+		return feed.Send(feed.Say{Text: "nothing is parked on " + widget.Name(m.host.Name())})
+	}
+	w := feed.Want{Verb: feed.Resume, Host: m.host}
+	if m.d.isParked(l.it.Key) {
+		w.Key, w.Keys = l.it.Key, []fleet.Key{l.it.Key}
+	}
+	chosen := m.Marks() > 0
+	m.marked(&w, func(r line) bool { return m.d.isParked(r.it.Key) })
+	if chosen && len(w.Keys) == 0 {
+		return feed.Send(feed.Say{Text: "none of the marked ones is parked"})
 	}
 	return feed.Send(w)
 }

@@ -187,7 +187,7 @@ func (m Model) card(l line, width, most int) []string {
 	}
 	if !due.IsZero() {
 		out = append(out, "    "+m.due(due, room))
-	} else if own := strings.TrimSpace(keysFor(l, m.d.frame.Replay != "")); own != "" {
+	} else if own := strings.TrimSpace(m.d.keysFor(l)); own != "" {
 		out = append(out, "    "+s.KeyHint.Render(widget.Fit(own, room)))
 	}
 	return out

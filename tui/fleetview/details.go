@@ -36,6 +36,12 @@ func (d *drawing) details(r *row) feed.Show {
 	out = append(out, "")
 	add("holds", d.holdsText(v))
 	out = append(out, d.drainText(r)...)
+	if r.parked != "" {
+		add("at rest", r.parked)
+	}
+	if r.resumes {
+		add("", words.BringsBack)
+	}
 	out = append(out, "")
 	out = append(out, d.contents(r)...)
 	return feed.Show{Title: widget.Name(string(v.Host.ID)), Lines: out}

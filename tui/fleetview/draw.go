@@ -215,10 +215,17 @@ func (d *drawing) progress(r *row, now time.Time) widget.Cell {
 		}
 		return widget.T(text, s.Warn)
 	}
+	if r.s.Phase == drain.Parked {
+		text := r.parked
+		if d.drain < lipgloss.Width(text) {
+			text = fmt.Sprintf("%d parked", r.counts.Parked)
+		}
+		return widget.T(text, lipgloss.Style{})
+	}
 	style := lipgloss.Style{}
 	tail := ""
 	switch left := r.s.Deadline.Sub(d.frame.Clock(now)); {
-	case r.s.Phase == drain.Empty, r.s.Phase == drain.Parked, r.s.Phase == drain.Stopped:
+	case r.s.Phase == drain.Empty, r.s.Phase == drain.Stopped:
 		style = s.Dim
 	case left < 0 || r.s.Phase == drain.DeadlineReached:
 		tail, style = " over", s.Danger

@@ -129,10 +129,13 @@ func (m Model) Scope() keys.Scope { return keys.Fleet }
 // Hint says what comes next for the host under the cursor.
 func (m Model) Hint() string {
 	r, ok := m.table.Selected()
-	if !ok || r.role != themes.Empty {
-		return ""
+	switch {
+	case ok && r.role == themes.Empty:
+		return widget.Name(r.v.Host.ID.Name()) + " is empty: " + words.AfterEmpty
+	case ok && r.resumes:
+		return widget.Name(r.v.Host.ID.Name()) + ": " + r.parked + " " + m.env.Theme.Glyphs.Dot + " " + words.BringsBack
 	}
-	return widget.Name(r.v.Host.ID.Name()) + " is empty: " + words.AfterEmpty
+	return ""
 }
 
 // Update takes a key.
@@ -172,7 +175,7 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 	if key.Matches(k, own.Details) {
 		return m, feed.Send(m.draw.details(r))
 	}
-	acts := key.Matches(k, own.Cordon, own.CordonWhy, own.Uncordon, own.Drain)
+	acts := key.Matches(k, own.Cordon, own.CordonWhy, own.Uncordon, own.Drain, own.Resume)
 	if acts && m.Marks() == 0 && m.shift.Refuses(m.env.Now()) {
 		m.table.Settle()
 		return m, feed.Send(feed.Say{Text: "the rows have just moved: the cursor is on " + widget.Name(r.v.Host.ID.Name()) + ", press again"})
@@ -185,10 +188,13 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 // marked ones.
 func (m Model) act(k tea.KeyPressMsg, r *row) tea.Cmd {
 	own, id := m.env.Keys.Fleet, r.v.Host.ID
-	if n := m.Marks(); n > 0 && (key.Matches(k, own.Drain) || key.Matches(k, own.Uncordon)) {
-		verb := "drain"
-		if key.Matches(k, own.Uncordon) {
-			verb = "uncordon"
+	if n := m.Marks(); n > 0 && key.Matches(k, own.Drain, own.Uncordon, own.Resume) {
+		verb := feed.Drain
+		switch {
+		case key.Matches(k, own.Uncordon):
+			verb = feed.Uncordon
+		case key.Matches(k, own.Resume):
+			verb = feed.Resume
 		}
 		return feed.Send(feed.Say{Text: fmt.Sprintf("%s takes one host, and %d are marked: clear the marks with esc, or type :%s %s",
 			verb, n, verb, widget.Name(id.Name()))})
@@ -203,6 +209,8 @@ func (m Model) act(k tea.KeyPressMsg, r *row) tea.Cmd {
 		return feed.Send(feed.Want{Verb: feed.Uncordon, Host: id})
 	case key.Matches(k, own.Drain):
 		return feed.Send(feed.Want{Verb: feed.Drain, Host: id})
+	case key.Matches(k, own.Resume):
+		return feed.Send(feed.Want{Verb: feed.Resume, Host: id})
 	case key.Matches(k, own.Open):
 		return feed.Send(feed.Open{Screen: keys.Board, Host: id})
 	}

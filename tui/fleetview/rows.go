@@ -29,7 +29,8 @@ type row struct {
 	dirty      int    // findings that need explaining
 	needs      bool   // a person
 	gone       string // since when it is terminated, or is being, and by whom
-	parked     string // what is parked there, by name
+	parked     string // what is parked there, by name, and how it comes back
+	resumes    bool   // it could be resumed now
 	idle       bool   // its drain would go on if somebody drove it
 	forgotten  bool
 	rank       int // by attention
@@ -92,7 +93,9 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 		if words.Terminated(v, &s) != "" {
 			return goneRow(v, s)
 		}
-		r.parked = words.ParkedHere(s)
+		if r.parked, r.needs = words.ParkedHere(s); r.parked != "" {
+			r.resumes = len(drain.Against(s, drain.AskResume{})) == 0
+		}
 		if s.Drain != "" && !s.Undone {
 			r.s, r.counts = &s, s.Count()
 			r.idle = s.Driver == "" && !f.Driving[v.Host.ID] && !s.Phase.Ended()
@@ -126,7 +129,7 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 			r.dirty++
 		}
 	}
-	r.needs = r.role == themes.NeedsYou || r.counts.NeedsYou > 0
+	r.needs = r.needs || r.role == themes.NeedsYou || r.counts.NeedsYou > 0
 	r.forgotten = r.s == nil && holds.Drain == nil && holds.Cordon != nil && v.Unreachable.IsZero() &&
 		now.Sub(holds.Cordon.Since) > forgotten
 	r.rank = r.attention()
@@ -187,6 +190,7 @@ func filterable(r *row) widget.Filterable {
 		fields["by"], fields["why"] = r.hold.Who, r.hold.Why
 		text += " " + r.also
 	}
+	text += " " + r.parked
 	return widget.Filterable{Text: text, Labels: r.v.Host.Labels, Fields: fields}
 }
 

@@ -22,11 +22,11 @@ func (m Map) Own(s Scope) []key.Binding {
 			g.Up, g.Down, g.PageUp, g.PageDown, g.Home, g.End)
 	case Fleet:
 		k := m.Fleet
-		return []key.Binding{k.Cordon, k.Uncordon, k.Drain, k.Open, k.NextNeedsYou, k.Sort, k.Group, k.Details, k.CordonWhy, k.Reverse}
+		return []key.Binding{k.Cordon, k.Uncordon, k.Drain, k.Open, k.NextNeedsYou, k.Sort, k.Group, k.Details, k.Resume, k.CordonWhy, k.Reverse}
 	case Board:
 		k := m.Board
-		return []key.Binding{k.Escalate, k.MoreTime, k.Class, k.Hold, k.Keep, k.Retry, k.Extend, k.Stop, k.HandOver, k.Drain,
-			k.NextNeedsYou, k.Diff, k.Details, k.PrevClass, k.NextClass}
+		return []key.Binding{k.Escalate, k.MoreTime, k.Class, k.Hold, k.Keep, k.Retry, k.Park, k.Ship, k.Resume, k.TargetGone,
+			k.Extend, k.Stop, k.HandOver, k.Drain, k.NextNeedsYou, k.Diff, k.Details, k.PrevClass, k.NextClass}
 	case Diff:
 		return []key.Binding{m.Diff.Clean, m.Diff.Evidence, m.Diff.NextNeedsYou}
 	case Gate:
@@ -106,6 +106,10 @@ func (m Map) sentences() []key.Binding {
 		{k.Hold, "hold: leave it alone from now on; r ends that"},
 		{k.Keep, "keep: it may stay, the gate names it; r ends that"},
 		{k.Retry, "retry: take it up again: held, kept or failed"},
+		{k.Park, "park: keep it at rest on this host, for R to bring back"},
+		{k.Ship, "ship: restore it elsewhere, whatever its rule says"},
+		{k.Resume, "resume: bring back what is parked here; the drain ends"},
+		{k.TargetGone, "target gone: where it was begun anew is gone for good"},
 		{k.Extend, "extend: move the deadline of the whole drain"},
 		{k.Stop, "stop: the drain ends here; both holds stay"},
 		{k.HandOver, "hand over: leave word for whoever goes on"},

@@ -51,12 +51,13 @@ type GlobalKeys struct {
 
 // FleetKeys are those of the screen of all hosts.
 type FleetKeys struct {
-	Cordon, CordonWhy, Uncordon, Drain, Open, Sort, Reverse, Group, NextNeedsYou, Details key.Binding
+	Cordon, CordonWhy, Uncordon, Drain, Resume, Open, Sort, Reverse, Group, NextNeedsYou, Details key.Binding
 }
 
 // BoardKeys are those of one host's drain.
 type BoardKeys struct {
-	Escalate, MoreTime, Class, Hold, Keep, Retry, Extend, Stop, HandOver, Drain, NextNeedsYou, Diff, Details, PrevClass, NextClass key.Binding
+	Escalate, MoreTime, Class, Hold, Keep, Retry, Park, Ship, Resume, TargetGone     key.Binding
+	Extend, Stop, HandOver, Drain, NextNeedsYou, Diff, Details, PrevClass, NextClass key.Binding
 }
 
 // DiffKeys are those of the comparison of claims and facts.
@@ -117,6 +118,7 @@ func Default() Map {
 			CordonWhy: bind("cordon, saying why", "C"),
 			Uncordon:  bind("uncordon", "u"),
 			Drain:     bind("drain", "d"),
+			Resume:    bind("resume what is parked", "R"),
 			Open:      bind("open the board", "enter"),
 			Sort:      bind("sort", "s"),
 			Reverse:   bind("sort the other way round", "S"),
@@ -132,6 +134,10 @@ func Default() Map {
 			Hold:         bind("hold", "h"),
 			Keep:         bind("keep", "K"), // k is up
 			Retry:        bind("retry", "r"),
+			Park:         bind("park", "p"),
+			Ship:         bind("ship", "S"), // s is stop
+			Resume:       bind("resume", "R"),
+			TargetGone:   bind("target gone", "T"),
 			Extend:       bind("extend", "x"),
 			Stop:         bind("stop", "s"),
 			HandOver:     bind("hand over", "H"),

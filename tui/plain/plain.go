@@ -169,6 +169,9 @@ func describe(f feed.Frame, v fleet.HostView) string {
 			text += ": " + words.Text(why)
 		}
 	}
+	if parked, _ := words.ParkedHere(f.Drains[v.Host.ID]); parked != "" {
+		text += ", " + parked
+	}
 	if s == nil || s.Phase.Ended() {
 		return text
 	}

@@ -32,13 +32,13 @@ func drive(b drain.Body) (string, bool) {
 		return waits(d.Reasons), true
 	case drain.DriveMissing:
 		if d.Back {
-			return "there after all: " + keys(d.Keys), true
+			return "there after all: " + Keys(d.Keys), true
 		}
-		return "no longer there: " + keys(d.Keys), true
+		return "no longer there: " + Keys(d.Keys), true
 	case drain.DriveEnded:
 		return ended(d.Ends), true
 	case drain.DriveLate:
-		return "late: the move budget of " + keys(d.Keys) + " has run out", true
+		return "late: the move budget of " + Keys(d.Keys) + " has run out", true
 	case drain.DriveRecord:
 		return "on record before KILL: " + Key(d.Key) + ", owner " + Name(d.Owner) + ", named by " + Name(d.Named), true
 	case drain.DriveDeadline:

@@ -63,7 +63,7 @@ func ask(b drain.Body) (string, bool) {
 		}
 		text = because(text, a.Reason)
 		if len(a.MayDie) > 0 {
-			text += " (may die: " + keys(a.MayDie) + ")"
+			text += " (may die: " + Keys(a.MayDie) + ")"
 		}
 		return text, true
 	case drain.AskExtend:
@@ -185,7 +185,8 @@ func issues(all []fleet.Issue) string {
 	return few(parts, "; ")
 }
 
-func keys(all []fleet.Key) string {
+// Keys names several, or as many of them as a sentence bears.
+func Keys(all []fleet.Key) string {
 	parts := make([]string, len(all))
 	for i, k := range all {
 		parts[i] = Key(k)

@@ -2,6 +2,7 @@ package words
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"ebb/drain"
@@ -129,14 +130,35 @@ func drainState(s drain.State) (role, word string) {
 	return "", ""
 }
 
-// ParkedHere names what is parked on a host; "" where nothing is.
-func ParkedHere(s drain.State) string {
-	parked := s.Parked()
-	if len(parked) == 0 {
-		return ""
+// ParkedHere names what a drain has parked on a host, and what is being brought back
+// or could not be, also once its hold has been lifted; person says that somebody has
+// to look. "" where nothing is.
+func ParkedHere(s drain.State) (text string, person bool) {
+	var stuck, back, rest []fleet.Key
+	for _, k := range s.Resumable(fleet.Key{}) {
+		switch it := s.Items[k]; {
+		case it.Resume.IsZero() && !it.Move.Resuming():
+			rest = append(rest, k)
+		case drain.NeedsPerson(it.Reason.Code):
+			stuck = append(stuck, k)
+		default:
+			back = append(back, k)
+		}
 	}
-	return "parked: " + keys(parked)
+	var parts []string
+	for _, p := range []struct {
+		what string
+		keys []fleet.Key
+	}{{"not resumed", stuck}, {"resuming", back}, {"parked", rest}} {
+		if len(p.keys) > 0 {
+			parts = append(parts, p.what+": "+Keys(p.keys))
+		}
+	}
+	return strings.Join(parts, "; "), len(stuck) > 0
 }
+
+// BringsBack says by which key what is parked on a host comes back.
+const BringsBack = "R resumes it"
 
 func cordonState(v *fleet.HostView, h fleet.Holds) (role, word string) {
 	switch v.Cordon {
