@@ -31,7 +31,7 @@ type Console struct {
 	words   []drain.Event // left for the next shift
 	journal fleet.ProbeStatus
 	offset  time.Duration // the journal's clock less ours
-	driving map[fleet.HostID]context.CancelFunc
+	driving map[fleet.HostID]*underway
 	proofs  map[fleet.HostID]kept
 
 	dirty chan struct{}
@@ -39,12 +39,24 @@ type Console struct {
 	wg    sync.WaitGroup
 }
 
+// underway is a drain that this process drives, until it is stopped or ends.
+type underway struct {
+	stop    context.CancelFunc
+	stopped bool
+	ended   chan struct{}
+}
+
+func (d *underway) end() {
+	d.stopped = true
+	d.stop()
+}
+
 // NewConsole starts feeding; it ends with ctx, and Wait waits for that.
 func NewConsole(ctx context.Context, s *Station, readOnly bool) *Console {
 	c := &Console{
 		Station: s, readOnly: readOnly, ctx: ctx,
 		changed: make(chan struct{}), dirty: make(chan struct{}, 1),
-		drains: map[fleet.HostID]drain.State{}, driving: map[fleet.HostID]context.CancelFunc{}, proofs: map[fleet.HostID]kept{},
+		drains: map[fleet.HostID]drain.State{}, driving: map[fleet.HostID]*underway{}, proofs: map[fleet.HostID]kept{},
 		journal: fleet.ProbeStatus{Name: "journal"},
 	}
 	c.wg.Go(func() { c.followJournal(ctx) })

@@ -130,3 +130,39 @@ func TestConsoleRefuses(t *testing.T) {
 		t.Errorf("without a proof of its own: %v", err)
 	}
 }
+
+// A drain that is asked for again while its stopped drive is still ending is driven
+// all the same, once that has ended: what a lifted hold gives back must not be left
+// to nobody.
+func TestDriveBehindOneThatIsEnding(t *testing.T) {
+	s := testStation(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	c := NewConsole(ctx, s, false)
+	defer func() { cancel(); c.Wait() }()
+	startDrain(t, s, "p/a")
+	now := func() *underway {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.driving["p/a"]
+	}
+	c.drive("p/a")
+	first := now()
+	c.stopDriving("p/a")
+	c.drive("p/a")
+	second := now()
+	if second == first {
+		t.Fatal("nobody drives it once the first has ended")
+	}
+	c.drive("p/a")
+	if now() != second {
+		t.Error("it is driven twice")
+	}
+	select {
+	case <-first.ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the first drive does not end")
+	}
+	if now() != second || second.stopped {
+		t.Error("the second drive ended with the first")
+	}
+}

@@ -135,8 +135,8 @@ func (c *Console) yield(host fleet.HostID, ev drain.Event) {
 	if err != nil || !ok || word.To == c.Holder || word.To == "" || word.To != ev.By.Console || ev.Drain != c.drains[host].Drain {
 		return
 	}
-	if stop, on := c.driving[host]; on {
+	if d, on := c.driving[host]; on {
 		c.log.Info("taken over", "host", host, "by", ev.By.Name, "console", word.To)
-		stop()
+		d.end()
 	}
 }

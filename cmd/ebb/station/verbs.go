@@ -109,16 +109,25 @@ func (c *Console) Uncordon(ctx context.Context, host fleet.HostID, theirs bool) 
 	case left.Nothing:
 		return "it was not cordoned any more: there was nothing to lift", nil
 	case left.Drain != nil:
-		return "the cordon is lifted; the drain still holds it", nil
+		return "the cordon is lifted; the drain still holds it" + c.giveBack(ctx, host, left.Holds), nil
 	}
 	return "serving" + c.giveBack(ctx, host, left.Holds), nil
 }
 
-// giveBack resumes what is parked on a host from which the last hold was lifted.
+// giveBack resumes what is parked on a host from which the last hold was lifted, and
+// says what is parked there where another is left.
 func (c *Console) giveBack(ctx context.Context, host fleet.HostID, left fleet.Holds) string {
-	s, err := c.Engine.State(ctx, host)
-	if err != nil || left.Any() || len(s.Parked()) == 0 {
+	if c.Journal == nil {
 		return ""
+	}
+	s, err := c.Engine.State(ctx, host)
+	switch {
+	case err != nil: // the hold is lifted all the same
+		return "; whether anything is parked here is not known: " + shown(err).Error()
+	case len(s.Parked()) == 0:
+		return ""
+	case left.Any():
+		return "; parked until it is resumed: " + keyNames(s.Parked())
 	}
 	keys, err := c.Engine.Resume(ctx, host, fleet.Key{})
 	if err != nil {
@@ -158,23 +167,32 @@ func (c *Console) Drain(ctx context.Context, host fleet.HostID, r feed.Request, 
 	return "drain " + id + " has begun", nil
 }
 
-// drive runs the host's drain in this process until it ends or Stop is called.
+// drive runs the host's drain in this process until it ends or Stop is called. One
+// that was stopped and has not ended yet is waited for.
 func (c *Console) drive(host fleet.HostID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, on := c.driving[host]; on {
+	before, on := c.driving[host]
+	if on && !before.stopped {
 		return
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
-	c.driving[host] = cancel
+	d := &underway{stop: cancel, ended: make(chan struct{})}
+	c.driving[host] = d
 	c.wg.Go(func() {
+		defer close(d.ended)
+		if on {
+			<-before.ended
+		}
 		_, err := c.Engine.Drive(ctx, host, nil)
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("drive ended", "host", host, "error", err)
 		}
 		cancel()
 		c.mu.Lock()
-		delete(c.driving, host)
+		if c.driving[host] == d {
+			delete(c.driving, host)
+		}
 		c.poke()
 		c.mu.Unlock()
 	})
@@ -194,7 +212,7 @@ func (c *Console) Undrain(ctx context.Context, host fleet.HostID) (string, error
 		return "no drain holds it: there was nothing to lift", nil
 	}
 	if left.Cordon != nil {
-		return "the drain hold is lifted; the cordon stays", nil
+		return "the drain hold is lifted; the cordon stays" + c.giveBack(ctx, host, left.Holds), nil
 	}
 	return "the drain hold is lifted" + c.giveBack(ctx, host, left.Holds), nil
 }
@@ -344,8 +362,8 @@ func (c *Console) Terminate(ctx context.Context, host fleet.HostID, typed string
 func (c *Console) stopDriving(host fleet.HostID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if stop, on := c.driving[host]; on {
-		stop()
+	if d, on := c.driving[host]; on {
+		d.end()
 	}
 }
 
@@ -356,7 +374,7 @@ func (c *Console) Stop() {}
 func (c *Console) stopAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, stop := range c.driving {
-		stop()
+	for _, d := range c.driving {
+		d.end()
 	}
 }
