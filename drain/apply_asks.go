@@ -163,7 +163,10 @@ func (it *Item) asked(e Event, body Body) {
 			it.calm()
 			it.RetryAt, it.Fails = time.Time{}, 0
 			it.Budget = fleet.Budget{} // the next pass gives it that of its class
-			it.Lever, it.InFlight, it.Readiness = "", nil, ""
+			it.Lever = ""
+			if !it.Replaced() { // else nobody will say anew how its traffic is read
+				it.InFlight, it.Readiness = nil, ""
+			}
 			if !it.Held && !it.Keep {
 				it.Reason = fleet.Reason{}
 			}

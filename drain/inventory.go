@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"time"
@@ -84,7 +85,10 @@ func (d *decider) classify(f fleet.Finding, old Item) Found {
 			}
 		}
 		if moved { // its claim says nothing of its class any more: what is known of its traffic stands
-			found.Lever, found.InFlight, found.Readiness = old.Lever, old.InFlight, old.Readiness
+			found.Lever, found.Readiness = cmp.Or(found.Lever, old.Lever), cmp.Or(found.Readiness, old.Readiness)
+			if found.InFlight == nil {
+				found.InFlight = old.InFlight
+			}
 		}
 		found.Class, found.Rule = old.Class, old.Rule
 	case moved:

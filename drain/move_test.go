@@ -179,6 +179,48 @@ func TestDeadlineInAMove(t *testing.T) {
 	}
 }
 
+// A move that a drain has left half done is taken back by the next one, or
+// finished, also where that one's deadline has come before its own cordon was
+// shown to have taken.
+func TestDeadlineBeforeTheCordonSettlesMoves(t *testing.T) {
+	for _, c := range []struct {
+		class fleet.Class
+		hangs Step
+		back  bool
+	}{
+		{fleet.Pausable, StepShip, true}, {fleet.Pausable, StepFlip, false}, {fleet.Durable, StepReplay, true}, {fleet.Durable, StepProve, false},
+	} {
+		w := newWorld(t)
+		w.add("x", c.class, levered(1))
+		w.add("y", fleet.Stuck)
+		hangs := true
+		w.answer = func(a Act) (Result, string) {
+			if hangs && a.Step == c.hangs && a.Op == OpDo {
+				return WaitAct, "not yet"
+			}
+			return Done, ""
+		}
+		w.start(20 * time.Minute)
+		w.until(5*time.Minute, "waits", w.reason("x", WaitLeverWaits))
+		w.driverGone, w.inflight = true, nil
+		before := len(w.acted(wk("y")))
+		w.ask(AskStop{})
+		w.ask(AskStart{Deadline: w.now.Add(time.Minute)})
+		w.idle(2 * time.Minute)
+		hangs = false
+		w.take(2*time.Minute, false)
+		w.until(time.Minute, "deadline", w.phase(DeadlineReached))
+		w.until(10*time.Minute, "settled", func() bool { return !w.s.Unsettled() })
+		if w.s.Proved || len(w.acted(wk("y"))) != before {
+			t.Fatalf("something else was done before the cordon had taken\n%s", w.dump())
+		}
+		s := w.site(wk("x"))
+		if c.back && (s.paused || s.fenced || s.up || w.procs[wk("x")] == nil) || !c.back && (w.procs[wk("x")] != nil || !s.up) {
+			t.Fatalf("%s %s is left half done: %+v\n%s", c.class, c.hangs, s, w.dump())
+		}
+	}
+}
+
 // A fence survives: what is fenced and started anew goes on being moved.
 func TestDurableRestartsWhileFenced(t *testing.T) {
 	w := newWorld(t)

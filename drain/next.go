@@ -116,7 +116,7 @@ func (d *decider) draining() {
 	act := d.mayAct()
 	d.inventory()
 	d.missing(everyone)
-	if act {
+	if act || d.only != nil {
 		d.strategies()
 	}
 	d.overdue()
@@ -197,8 +197,8 @@ func (d *decider) cordoning() {
 	}
 }
 
-// mayAct reports whether anything may be done in this pass, and to what, and
-// says why not. A hold that somebody lifted in mid-drain is not set again by
+// mayAct reports whether anything may be done in this pass, and says why not, and
+// to what alone something may be done even so. A hold that somebody lifted in mid-drain is not set again by
 // itself: that was a decision.
 func (d *decider) mayAct() bool {
 	h := d.facts.Holds
@@ -211,6 +211,9 @@ func (d *decider) mayAct() bool {
 		return false
 	case !d.s.Proved: // its deadline came first: not even what a person names is acted upon
 		d.whole = fleet.Because(WaitCordon, "state", string(d.v.Source.Cordon))
+		if !d.s.Person { // but what a drain before it, or an earlier proof, has left half done is not left so
+			d.only = func(it Item) bool { return it.Escalated == "" && it.Move.Underway() }
+		}
 		return false
 	case d.s.Person:
 		d.whole = fleet.Because(WaitBlind)

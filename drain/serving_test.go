@@ -104,3 +104,37 @@ func TestServingStaysSoWhoeverChoseItsClass(t *testing.T) {
 		t.Fatalf("%v", got)
 	}
 }
+
+// One that has been flipped serves its last answers whatever class somebody gives
+// it meanwhile, and so does one that came back in its place.
+func TestServingStaysSoThroughOtherClasses(t *testing.T) {
+	for name, between := range map[string]func(*world, *proc){
+		"still an orphan":   func(*world, *proc) {},
+		"claimed here anew": func(w *world, p *proc) { w.claims[p.key] = []claim{{fleet.Running, w.now.Add(-time.Minute)}} },
+		"come back":         func(w *world, p *proc) { w.respawn(p) },
+	} {
+		w := newWorld(t)
+		serving(w, "")
+		p := w.add("a", fleet.Stateless)
+		busy := true
+		w.answer = func(a Act) (Result, string) {
+			if busy && a.Kind == ActQuiet {
+				return FailedAct, "2 in flight"
+			}
+			return Done, ""
+		}
+		w.start(45 * time.Minute)
+		w.until(2*time.Minute, "busy", w.reason("a", WaitBusy))
+		w.ask(AskClass{Key: p.key, Class: fleet.Pausable})
+		w.idle(time.Minute)
+		between(w, p)
+		w.idle(time.Minute)
+		w.ask(AskClass{Key: p.key, Class: fleet.Stateless})
+		w.idle(3 * time.Minute)
+		if slices.Contains(w.acted(p.key), StepTerm) {
+			t.Errorf("%s: it was told to end while it answers\n%s", name, w.dump())
+		}
+		busy = false
+		w.until(5*time.Minute, name+": gone", func() bool { return slices.Contains(w.acted(p.key), StepTerm) })
+	}
+}

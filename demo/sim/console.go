@@ -49,6 +49,7 @@ type console struct {
 	frozen time.Time
 	busy   bool                       // in the middle of a call: another process can act then, this one can't
 	may    bool                       // crash in the middle of a call: only where one goroutine calls
+	at     fleet.HostID               // the host that is driven just now
 	looked map[fleet.HostID]time.Time // the last facts of a source that were read whole
 }
 
@@ -120,6 +121,16 @@ func (c *console) living(fn func()) {
 	fn()
 }
 
+// livingAt is living at a host that is driven. What is said to others is said to
+// all of them at once, and no process ends in the middle of that.
+func (c *console) livingAt(id fleet.HostID, fn func()) {
+	c.living(func() {
+		c.at = id
+		defer func() { c.at = "" }()
+		fn()
+	})
+}
+
 // turn is one host that a console drives, or would.
 type turn struct {
 	c     *console
@@ -136,7 +147,7 @@ func (c *console) drive(id fleet.HostID) {
 	if c.turns[id] != nil || c.busy || time.Now().Before(c.frozen) {
 		return
 	}
-	c.living(func() {
+	c.livingAt(id, func() {
 		s, err := c.eng.Step(context.Background(), id, nil)
 		if err != nil {
 			return
@@ -202,7 +213,7 @@ func (t *turn) work() {
 	if now.Before(t.due()) {
 		return
 	}
-	t.c.living(func() {
+	t.c.livingAt(t.id, func() {
 		if !t.open {
 			t.begin()
 			return

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -150,7 +151,8 @@ func (x *watch) ended() {
 	w, s := x.w, x.state
 	h := x.host()
 	other := h.durable().Drain
-	if h.gone || s.Machine != "" && s.Machine != h.machine || other != nil && other.Drain != s.Drain {
+	machine := cmp.Or(s.Machine, s.Bound)
+	if h.gone || machine != "" && machine != h.machine || other != nil && other.Drain != s.Drain {
 		// Nobody drives a host that is gone; another machine of its name is nobody's
 		// to empty, and neither is a host that another drain holds.
 		return

@@ -31,7 +31,7 @@ func call[T any](c *console, way, name string, fn func() (T, error)) (T, error) 
 	} else if w.calm {
 		n /= 7
 	}
-	alone := c.may && !w.isTarget(way)
+	alone := c.may && !w.isTarget(way) && (c.at == "" || w.hosts[fleet.HostID(way)] == nil || way == string(c.at))
 	switch {
 	case n%2000 < 24:
 		w.count("call failed")

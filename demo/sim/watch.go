@@ -121,7 +121,10 @@ func (x *watch) intent(a drain.Act, before drain.State) {
 	}
 	// What is parked comes back on word, whatever holds its host has by then.
 	m := before.Items[a.Key].Move
-	w.must(CordonFirst, x.proved || m.Resting() || m.Resuming(), "%s of %s is begun before the cordon has taken", a.Kind, a.Key)
+	// A move that an earlier drain, or an earlier proof, has left half done is taken
+	// back, or finished where there is no way back, under both holds.
+	settles := m.Underway() && (a.Op == drain.OpUndo || a.Op == drain.OpStatus || m.NoReturn)
+	w.must(CordonFirst, x.proved || m.Resting() || m.Resuming() || settles, "%s of %s is begun before the cordon has taken", a.Kind, a.Key)
 	if begins := a.Step == drain.StepStart && a.Op != drain.OpUndo || a.Op == drain.OpDo && len(a.Steps) > 0; begins && !a.Park {
 		n := 0
 		for k, it := range before.Items {

@@ -36,7 +36,7 @@ func (d *Driver) announceTargets(ctx context.Context) error {
 		}
 	}
 	for _, a := range d.s.Open {
-		if a.Target != "" {
+		if a.Target != "" && a.Target != d.host {
 			targets[a.Target] = true
 		}
 	}

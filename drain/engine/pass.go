@@ -93,12 +93,15 @@ func (d *Driver) pass(ctx context.Context) (wake time.Time, err error) {
 		return time.Time{}, d.tolerate(ctx, err)
 	}
 	d.ask(ctx)
-	v := d.look(ctx)
+	v, num := d.look(ctx), d.s.Num
 	if err := d.catchUp(ctx); err != nil { // looking may have taken long
 		return time.Time{}, d.tolerate(ctx, err)
 	}
 	if d.over() {
 		return time.Time{}, nil
+	}
+	if d.s.Num != num { // a cordon that was lifted meanwhile, say, may stand in what was seen
+		return d.now(), nil
 	}
 	if err := d.uphold(ctx, v); err != nil {
 		return time.Time{}, err
