@@ -174,7 +174,7 @@ func (w *World) checkClean(h *host, r wire.ActRequest) {
 // nothing is that a host is empty, as it really is, but for what late says.
 func (x *watch) nothing(c Check, what string, late func(*proc) bool) {
 	w, h := x.w, x.host()
-	w.must(c, h.probe == "", "%s while probe %s fails", what, h.probe)
+	w.must(c, h.probe == "" || late != nil && h.broke.Equal(time.Now()), "%s while probe %s fails", what, h.probe)
 	w.must(c, len(h.agent.open()) == 0, "%s while tickets are open: %v", what, h.agent.open())
 	w.must(c, h.durable().Both(), "%s without both holds: %+v", what, h.durable())
 	w.must(c, len(x.state.Open) == 0, "%s with an act on its way: %v", what, x.state.Open)

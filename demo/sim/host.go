@@ -28,7 +28,8 @@ type host struct {
 	agent   *agent
 	procs   map[fleet.Key]*proc
 	things  map[string]thing
-	probe   string
+	probe   string    // the one that fails
+	broke   time.Time // since when it does
 	pids    int
 	slots   int // how many workloads it takes; 0 is any number
 	excess  int // what has come in spite of that, and was no decision

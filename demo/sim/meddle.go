@@ -127,7 +127,7 @@ func (w *World) fault(what int, c *console, h *host) {
 		w.plane.flap = span(120)
 	case 5:
 		did("probe")
-		h.probe = []string{"", "", "processes", "workloads", "netns"}[r.IntN(5)]
+		h.probe, h.broke = []string{"", "", "processes", "workloads", "netns"}[r.IntN(5)], time.Now()
 	case 6:
 		if r.IntN(3) == 0 {
 			did("full disk")
