@@ -25,6 +25,7 @@ func boardCommand(a *app) *cobra.Command {
 		Use: "board HOST", Short: "Show a host's drain: what is left by name, why, and until when",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			defer a.interruptible(cmd.Context())()
 			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
 				if err := s.NeedJournal(); err != nil {
 					return err
@@ -40,7 +41,10 @@ func boardCommand(a *app) *cobra.Command {
 // repeat runs fn once, or until the context ends.
 func repeat(ctx context.Context, again bool, fn func(context.Context) error) error {
 	for {
-		if err := fn(ctx); err != nil || !again {
+		switch err := fn(ctx); {
+		case again && ctx.Err() != nil:
+			return nil // it was ended, whatever it was reading then
+		case err != nil || !again:
 			return err
 		}
 		select {
@@ -149,6 +153,7 @@ func diffCommand(a *app) *cobra.Command {
 		Use: "diff HOST", Short: "Show where the control plane's claims and the host differ",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			defer a.interruptible(cmd.Context())()
 			return a.withHost(cmd.Context(), args[0], func(s *station.Station, id fleet.HostID) error {
 				return repeat(cmd.Context(), watch, func(ctx context.Context) error { return a.diff(ctx, s, id, all) })
 			})
@@ -228,6 +233,7 @@ ebb replay or to be read into another journal.`,
 			if export != "" && (follow || filter != "") {
 				return &usageError{err: fmt.Errorf("--export writes the whole journal, once: without --follow and --filter"), command: cmd.CommandPath()}
 			}
+			defer a.interruptible(cmd.Context())()
 			return a.with(cmd.Context(), func(s *station.Station) error {
 				if err := s.NeedJournal(); err != nil {
 					return err
@@ -271,7 +277,10 @@ func (a *app) log(ctx context.Context, s *station.Station, only fleet.HostID, fo
 	}
 	for {
 		events, err := s.Journal.All(ctx, after, 500)
-		if err != nil {
+		switch {
+		case follow && ctx.Err() != nil:
+			return nil
+		case err != nil:
 			return err
 		}
 		if err := line(events); err != nil {

@@ -14,6 +14,10 @@ import (
 type outbox struct {
 	to io.Writer
 
+	// patience is how long whoever writes waits for the reader: until it is closed.
+	// Nil: for a moment only. Who only prints need not get ahead of who reads.
+	patience <-chan struct{}
+
 	mu    sync.Mutex
 	queue []byte
 	busy  chan struct{} // closed when all is written; nil: all is
@@ -41,21 +45,33 @@ func (o *outbox) Write(b []byte) (int, error) {
 		o.busy = make(chan struct{})
 		go o.write(o.busy)
 	}
-	busy, late := o.busy, o.late
+	busy, late := o.busy, o.late && o.patience == nil
 	o.mu.Unlock()
 	if late {
 		return len(b), nil
 	}
-	t := time.NewTimer(outboxMoment)
-	defer t.Stop()
-	select {
-	case <-busy:
-	case <-t.C:
-	}
+	o.wait(busy)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.late = o.busy != nil
 	return len(b), o.err
+}
+
+// wait gives the reader the time that it has.
+func (o *outbox) wait(read <-chan struct{}) {
+	if o.patience != nil {
+		select {
+		case <-read:
+		case <-o.patience:
+		}
+		return
+	}
+	t := time.NewTimer(outboxMoment)
+	defer t.Stop()
+	select {
+	case <-read:
+	case <-t.C:
+	}
 }
 
 func (o *outbox) write(done chan struct{}) {
@@ -92,7 +108,11 @@ func (o *outbox) Flush(ctx context.Context) {
 		return
 	case <-ctx.Done():
 	}
-	t := time.NewTimer(outboxEnd)
+	limit := outboxEnd
+	if o.patience != nil { // what it printed can be printed again
+		limit = outboxMoment
+	}
+	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
 	case <-busy:
@@ -104,6 +124,15 @@ func (o *outbox) Flush(ctx context.Context) {
 // that it returns is called in the end.
 func (a *app) unhurried(ctx context.Context) (flush func()) {
 	box := &outbox{to: a.out}
+	a.out = box
+	return func() { box.Flush(ctx) }
+}
+
+// interruptible has what is printed from now on wait for its reader only until ctx
+// ends: a command that prints to a terminal that hangs can be ended all the same. The
+// function that it returns is called in the end.
+func (a *app) interruptible(ctx context.Context) (flush func()) {
+	box := &outbox{to: a.out, patience: ctx.Done()}
 	a.out = box
 	return func() { box.Flush(ctx) }
 }

@@ -72,3 +72,41 @@ func TestOutboxTellsOfABrokenPipe(t *testing.T) {
 		o.Flush(t.Context())
 	})
 }
+
+// Who only prints waits for the reader, and keeps nothing that is not read, until it
+// is to end.
+func TestPatientOutboxEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		o := &outbox{to: w, patience: ctx.Done()}
+		wrote, ended := 0, make(chan struct{})
+		go func() {
+			defer close(ended)
+			for ctx.Err() == nil {
+				_, _ = io.WriteString(o, "line\n")
+				wrote++
+			}
+			o.Flush(ctx)
+		}()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if wrote != 0 {
+			t.Errorf("%d lines were taken, and none is read", wrote)
+		}
+		if _, err := io.ReadFull(r, make([]byte, len("line\n"))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if wrote != 1 {
+			t.Errorf("%d lines were taken, and one is read", wrote)
+		}
+		from := time.Now()
+		cancel()
+		<-ended
+		if waited := time.Since(from); waited != outboxMoment {
+			t.Errorf("the end took %s", waited)
+		}
+		_ = r.Close()
+	})
+}
