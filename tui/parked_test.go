@@ -94,6 +94,19 @@ func TestParkAndShip(t *testing.T) {
 	}
 }
 
+// A choice is made on what is there now, like every act on what a drain would do.
+func TestParkOfAHostThatIsSilent(t *testing.T) {
+	for _, key := range []string{"p", "S"} {
+		f := drained(nil)
+		hostOf(&f, gpu041).Unreachable = ago(time.Minute)
+		c := open(t, f, 120, 36, nil)
+		c.toBoardRow("nb-lena-12")
+		c.press(key)
+		c.shows("refused: ", "unreachable since")
+		c.only()
+	}
+}
+
 // The line of keys names the choice that is open, on the row that has it.
 func TestLineNamesParkOrShip(t *testing.T) {
 	c := open(t, drained(nil), 120, 36, nil)

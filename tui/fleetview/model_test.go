@@ -396,3 +396,47 @@ func BenchmarkFrameOfTenThousand(b *testing.B) {
 		})
 	}
 }
+
+// What is parked on a host is on its row, by name or where there is no room for that
+// by number; it is found by its name, and the hint has name and key.
+func TestParkedOnTheRow(t *testing.T) {
+	f := frame()
+	k := fleet.Key{Kind: "vm", ID: "nb-lena-12"}
+	resting := drain.Item{Found: drain.Found{Key: k, Class: fleet.Pausable, Phase: fleet.AtRest},
+		Move: drain.Move{Park: true, Done: map[drain.Step]time.Time{drain.StepPark: now}}}
+	s := drain.State{Drain: "4", Phase: drain.Parked, First: true, Items: map[fleet.Key]drain.Item{k: resting}}
+	for name, undone := range map[string]bool{"held": false, "lifted": true} {
+		s.Undone = undone
+		f.Drains["p/j-cordoned"] = s
+		m := New(env(t)).SetFrame(f).SetHost("p/j-cordoned")
+		row := func(w int) string {
+			for _, l := range strings.Split(ansi.Strip(m.View(w, 24)), "\n") {
+				if strings.Contains(l, "j-cordo") { // as much of it as has room
+					return l
+				}
+			}
+			return ""
+		}
+		if got := row(160); !strings.Contains(got, "parked: vm/nb-lena-12") {
+			t.Errorf("%s, wide: %s", name, got)
+		}
+		if got := row(80); !strings.Contains(got, "parked") {
+			t.Errorf("%s, narrow: %s", name, got)
+		}
+		if got := m.Hint(); got != "j-cordoned: parked: vm/nb-lena-12 · R resumes it" {
+			t.Errorf("%s: %s", name, got)
+		}
+		filter, err := widget.ParseFilter("nb-lena-12")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := names(m.SetFilter(filter)); !slices.Equal(got, []string{"j-cordoned"}) {
+			t.Errorf("%s: found %v", name, got)
+		}
+	}
+	s.Phase, s.Undone = drain.Draining, false // at work: it would be parked again
+	f.Drains["p/j-cordoned"] = s
+	if got := New(env(t)).SetFrame(f).SetHost("p/j-cordoned").Hint(); got != "" {
+		t.Errorf("at work: %s", got)
+	}
+}

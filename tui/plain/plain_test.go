@@ -91,6 +91,20 @@ func event(t *testing.T, seq uint64, reason string) drain.Event {
 	return e
 }
 
+// What is parked is named for as long as it is, also behind its drain.
+func TestParkedIsNamed(t *testing.T) {
+	k := fleet.Key{Kind: "vm", ID: "nb-7"}
+	s := drain.State{Drain: "d", Phase: drain.Parked, Items: map[fleet.Key]drain.Item{k: {Found: drain.Found{Key: k},
+		Move: drain.Move{Park: true, Done: map[drain.Step]time.Time{drain.StepPark: now}}}}}
+	f := frame(host("gpu-041"))
+	for _, s.Undone = range []bool{false, true} {
+		f.Drains["prod/gpu-041"] = s
+		if got := describe(f, f.Snapshot.Hosts[0]); !strings.Contains(got, "parked: vm/nb-7") {
+			t.Errorf("lifted %v: %s", s.Undone, got)
+		}
+	}
+}
+
 // One line for each thing that happens, each once, and nothing in them that
 // moves a cursor.
 func TestLines(t *testing.T) {

@@ -287,3 +287,39 @@ func TestState(t *testing.T) {
 		}
 	}
 }
+
+// What is parked, what comes back and what could not are told apart, and only the
+// last needs somebody.
+func TestParkedHere(t *testing.T) {
+	at := time.Date(2026, 11, 29, 14, 0, 0, 0, time.UTC)
+	resting := drain.Move{Park: true, Done: map[drain.Step]time.Time{drain.StepPark: at}}
+	coming := drain.Move{Park: true, Done: resting.Done, Begun: map[drain.Step]time.Time{drain.StepResume: at}}
+	word := drain.Word{By: "mira", At: at}
+	state := func(items ...drain.Item) drain.State {
+		s := drain.State{Items: map[fleet.Key]drain.Item{}}
+		for i, it := range items {
+			it.Key = fleet.Key{Kind: "vm", ID: string(rune('a' + i))}
+			s.Items[it.Key] = it
+		}
+		return s
+	}
+	stuck := drain.Item{Move: resting, Resume: word, Reason: fleet.Because(drain.WaitOtherHere)}
+	for name, tc := range map[string]struct {
+		s      drain.State
+		want   string
+		person bool
+	}{
+		"nothing":       {state(drain.Item{}), "", false},
+		"parked":        {state(drain.Item{Move: resting}, drain.Item{Move: resting}), "parked: vm/a, vm/b", false},
+		"asked for":     {state(drain.Item{Move: resting, Resume: word}), "resuming: vm/a", false},
+		"on its way":    {state(drain.Item{Move: coming}), "resuming: vm/a", false},
+		"not resumed":   {state(stuck), "not resumed: vm/a", true},
+		"each":          {state(drain.Item{Move: resting}, stuck, drain.Item{Move: coming, Resume: word}), "not resumed: vm/b; resuming: vm/c; parked: vm/a", true},
+		"has ended":     {state(drain.Item{Move: resting, End: drain.Lost}), "", false},
+		"gone with all": {func() drain.State { s := state(drain.Item{Move: resting}); s.Terminated = at; return s }(), "", false},
+	} {
+		if got, person := ParkedHere(tc.s); got != tc.want || person != tc.person {
+			t.Errorf("%s: %q, needs somebody %v", name, got, person)
+		}
+	}
+}
