@@ -100,7 +100,7 @@ func againstItem(s State, k fleet.Key, ask Body) string {
 		return againstPark(s, it, a)
 	case AskTargetGone:
 		if on, doubt := s.InDoubt(k); !doubt || on != a.Target {
-			return "nothing of " + k.String() + " is in doubt on another host"
+			return k.String() + " has nothing in doubt on another host"
 		}
 	case AskRetry:
 		if !it.waitsForRetry() {

@@ -106,7 +106,7 @@ func (m *Model) fitting(t typed) []fleet.Key {
 		var ask drain.Body
 		switch feed.Verb(t.name) {
 		case feed.Park, feed.Ship:
-			ask = drain.AskPark{Key: k, Ship: feed.Verb(t.name) == feed.Ship}
+			return len(m.againstPark(s, drain.AskPark{Key: k, Ship: feed.Verb(t.name) == feed.Ship})) > 0
 		case feed.Resume:
 			ask = drain.AskResume{Key: k}
 		case feed.TargetGone:

@@ -270,21 +270,21 @@ func TestLiftingSaysWhatIsResumed(t *testing.T) {
 	c.goHost("gpu-041")
 	c.press("u")
 	c.painted()
-	c.shows("it takes new work again", "that is its last hold, so with it this is resumed:", "vm/nb-kim-3 of kim", "vm/nb-lena-12 of lena", "ebb uncordon gpu-041 --leave-parked")
+	c.shows("it takes new work again", "it is the last hold, so this is resumed with it:", "vm/nb-kim-3 of kim", "vm/nb-lena-12 of lena", "ebb uncordon gpu-041 --leave-parked")
 	c.press("esc")
 	c.frame(held(drained(resting), fleet.Holds{Cordon: cordon, Drain: hold}))
 	c.press("u")
 	c.painted()
-	c.shows("its drain hold stays", "it stays parked until R, or until the last hold is lifted:", "vm/nb-kim-3 of kim")
+	c.shows("its drain hold stays", "stays parked until R, or until the last hold is lifted:", "vm/nb-kim-3 of kim")
 	c.press("esc")
 	c.command("undrain gpu-041")
 	c.painted()
-	c.shows("the cordon stays", "it stays parked until R", "vm/nb-kim-3 of kim")
+	c.shows("the cordon stays", "stays parked until R", "vm/nb-kim-3 of kim")
 	c.press("esc")
 	c.frame(held(drained(resting), fleet.Holds{Drain: hold}))
 	c.command("undrain gpu-041")
 	c.painted()
-	c.shows("that is its last hold, so with it this is resumed:", "ebb undrain gpu-041 --leave-parked")
+	c.shows("it is the last hold, so this is resumed with it:", "ebb undrain gpu-041 --leave-parked")
 	c.only()
 }
 
@@ -373,10 +373,10 @@ func TestTargetGoneIsRefused(t *testing.T) {
 		row   string
 		want  string
 	}{
-		"nothing in doubt":  {away(nil), "etl-legacy", "nothing of job/etl-legacy is in doubt on another host"},
-		"a move":            {away(nil), "nb-kim-3", "nothing of vm/nb-kim-3 is in doubt"},
+		"nothing in doubt":  {away(nil), "etl-legacy", "job/etl-legacy has nothing in doubt on another host"},
+		"a move":            {away(nil), "nb-kim-3", "vm/nb-kim-3 has nothing in doubt"},
 		"it answers":        {drained(nil), "web-7", "gpu-044 answers, last read 1s ago: it is not gone"},
-		"it is healthy":     {away(healthy), "web-7", "nothing of container/web-7 is in doubt"},
+		"it is healthy":     {away(healthy), "web-7", "container/web-7 has nothing in doubt"},
 		"the host is stale": {func() feed.Frame { f := away(nil); hostOf(&f, gpu041).Unreachable = now; return f }(), "web-7", "unreachable since"},
 	} {
 		t.Run(name, func(t *testing.T) {

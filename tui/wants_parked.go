@@ -183,9 +183,9 @@ func (m *Model) givenBack(h fleet.HostID, verb feed.Verb, last bool) []string {
 	case len(parked) == 0:
 		return nil
 	case !last:
-		return append([]string{"it stays parked until R, or until the last hold is lifted:"}, m.parkedLines(s, parked)...)
+		return append([]string{"stays parked until R, or until the last hold is lifted:"}, m.parkedLines(s, parked)...)
 	}
-	lines := append([]string{"that is its last hold, so with it this is resumed:"}, m.parkedLines(s, parked)...)
+	lines := append([]string{"it is the last hold, so this is resumed with it:"}, m.parkedLines(s, parked)...)
 	return append(lines, "to leave it parked: ebb "+string(verb)+" "+widget.Name(h.Name())+" --leave-parked")
 }
 

@@ -40,10 +40,10 @@ func parkedAndResumed(t *testing.T, f testFleet) {
 	c.presses("y", "is taken up again")
 	c.sees("nothing is left but what is parked here")
 	c.keys(":undrain "+host, "Enter")
-	c.sees("it stays parked until R", "sandbox/tenant-9 of kim")
+	c.sees("stays parked until R", "sandbox/tenant-9 of kim")
 	c.presses("y", "the cordon stays; parked until", "parked: sandbox/tenant-9: R resumes it")
 	c.keys(":uncordon "+host, "Enter")
-	c.sees("with it this is resumed", "sandbox/tenant-9 of kim", "--leave-parked")
+	c.sees("so this is resumed with it", "sandbox/tenant-9 of kim", "--leave-parked")
 	c.presses("y", "serving; resuming sandbox/tenant-9")
 	f.until("it is resumed once more", func() bool { return resumed().At.After(first.At) })
 
