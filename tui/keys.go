@@ -282,8 +282,12 @@ func (m *Model) quit() tea.Cmd {
 	for _, v := range m.frame.Snapshot.Hosts {
 		if m.frame.Driving[v.Host.ID] {
 			name := v.Host.ID.Name()
-			if m.frame.Config.Demo > 0 {
+			switch s := m.frame.Drains[v.Host.ID]; {
+			case m.frame.Config.Demo > 0:
 				lines = append(lines, widget.Name(name)+": its drain ends with it")
+				continue
+			case s.Resumes():
+				lines = append(lines, fmt.Sprintf("%s: what was parked is being resumed; ebb resume %s goes on with that", widget.Name(name), widget.Name(name)))
 				continue
 			}
 			lines = append(lines, fmt.Sprintf("%s: the drain stays, held; ebb drain %s takes it up", widget.Name(name), widget.Name(name)))

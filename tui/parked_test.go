@@ -471,3 +471,18 @@ func TestSaidBeforeTheDrainLooks(t *testing.T) {
 		c.shows("that is not a workload of the drain")
 	}
 }
+
+// Whoever leaves while something is being resumed reads how that goes on: there may be
+// no drain any more to be taken up.
+func TestQuitWhileResuming(t *testing.T) {
+	f := drained(func(s *drain.State) {
+		lifted(s)
+		changeItem(s, lena, func(it *drain.Item) { it.Resume = drain.Word{By: "mira", At: now} })
+	})
+	f.Driving = map[fleet.HostID]bool{gpu041: true}
+	c := open(t, f, 100, 30, nil)
+	c.press("q")
+	c.painted()
+	c.shows("gpu-041: what was parked is being resumed; ebb resume gpu-041 goes on with that")
+	c.showsNot("the drain stays, held")
+}

@@ -153,6 +153,9 @@ func (a *app) driven(ctx context.Context, s *station.Station, id fleet.HostID) (
 	switch {
 	case errors.As(err, &taken):
 		return st, &exitStatus{exitRefused, fmt.Errorf("%w: follow it with ebb board %s --watch", err, id.Name())}
+	case ctx.Err() != nil && st.Resumes():
+		a.note("released: what was parked on %s is not all resumed; ebb resume %s goes on with that", id.Name(), id.Name())
+		return st, &exitStatus{code: exitStopped}
 	case ctx.Err() != nil:
 		a.note("released: drain %s stays and holds %s; ebb drain %s takes it up again", st.Drain, id.Name(), id.Name())
 		return st, &exitStatus{code: exitStopped}

@@ -38,7 +38,11 @@ func (c *Console) HandOver(ctx context.Context) []string {
 }
 
 func (c *Console) handOver(ctx context.Context, host fleet.HostID) string {
+	var s drain.State
 	stays := func(why string) string {
+		if s.Resumes() {
+			return fmt.Sprintf("%s: %s; what was parked is not all resumed: ebb resume %s goes on with that", host.Name(), why, host.Name())
+		}
 		return fmt.Sprintf("%s: %s; the drain stays and holds it: ebb drain %s takes it up", host.Name(), why, host.Name())
 	}
 	ctx, cancel := context.WithTimeout(ctx, 12*time.Second)
