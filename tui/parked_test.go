@@ -114,6 +114,9 @@ func TestLineNamesParkOrShip(t *testing.T) {
 	c.shows("? keys   p park")
 	c.toBoardRow("nb-kim-3")
 	c.showsNot("p park", "S ship")
+	c.frame(drained(func(s *drain.State) { changeItem(s, lena, func(it *drain.Item) { it.Lever = "" }) })) // nothing could park it
+	c.toBoardRow("nb-lena-12")
+	c.showsNot("p park", "S ship")
 	c.frame(drained(func(s *drain.State) { changeItem(s, lena, func(it *drain.Item) { it.Park = true }) }))
 	c.toBoardRow("nb-lena-12")
 	c.shows("? keys   S ship")

@@ -175,7 +175,7 @@ func (m Model) answers(own []key.Binding) []key.Binding {
 		switch s := m.d.state; {
 		case it.Park && s.Refuses(drain.AskPark{Key: it.Key, Ship: true}) == "":
 			first = append(first, b.Ship)
-		case !it.Park && s.Refuses(drain.AskPark{Key: it.Key}) == "":
+		case !it.Park && s.Refuses(drain.AskPark{Key: it.Key}) == "" && s.WouldNotPark(it.Key, m.d.view, m.d.frame.Policy).IsZero():
 			first = append(first, b.Park)
 		}
 	}
