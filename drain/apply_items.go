@@ -290,7 +290,8 @@ func (it *Item) succeeded(a Act, at time.Time) {
 	}
 	switch a.Step {
 	case StepNotice:
-		it.NoticeAt, it.Accepted, it.AcceptedAt = first(it.NoticeAt, at), true, first(it.AcceptedAt, at)
+		it.noticed(at)
+		it.Accepted, it.AcceptedAt = true, first(it.AcceptedAt, at)
 	case StepStart:
 		it.StartedAt, it.Unsure = at, Unsure{}
 	case StepHealth:
@@ -321,6 +322,17 @@ func (it *Item) succeeded(a Act, at time.Time) {
 	}
 }
 
+// noticed notes the first notice. A TERM before it was only a polite question, and
+// stays before it where a journal whose clock was set back gives both one time.
+func (it *Item) noticed(at time.Time) {
+	if !it.NoticeAt.IsZero() {
+		return
+	}
+	if it.NoticeAt = at; !it.TermAt.IsZero() && !it.TermAt.Before(at) {
+		it.TermAt = at.Add(-1)
+	}
+}
+
 // failed keeps the reason and the time before which it is not tried again. A
 // notice that nobody took has still been sent: the escalation goes on, but KILL
 // will wait for one that is taken. One that its driver did not come to send is
@@ -329,7 +341,7 @@ func (it *Item) failed(act Act, b DriveOutcome, at time.Time) {
 	switch {
 	case act.Step == StepNotice && b.Result == NotDone:
 	case act.Step == StepNotice:
-		it.NoticeAt = first(it.NoticeAt, at)
+		it.noticed(at)
 	case act.Kind == ActSignal && b.Result == Interrupted:
 		it.SignalAt = first(it.SignalAt, at)
 	case act.Step == StepStart && b.unsure():

@@ -115,3 +115,25 @@ func TestRetriesWithAClockThatWasSetBack(t *testing.T) {
 		t.Fatal("it waits on")
 	}
 }
+
+// One that had a TERM as the last step of its move, and is escalated later, has one
+// more after the notice, also where a journal whose clock was set back gives the
+// notice the time of the first.
+func TestTermBeforeTheNoticeDoesNotCount(t *testing.T) {
+	for _, result := range []Result{Done, FailedAct} {
+		run := fleet.Run{Boot: "b", PID: 7}
+		act := Act{ID: "d1/a/notice/1", Kind: ActNotice, Step: StepNotice, Key: wk("a"), Runs: []fleet.Run{run}}
+		it := Item{Found: Found{Key: wk("a"), Run: run, Runs: []fleet.Run{run}, Class: fleet.Stateless}, TermAt: noon, Escalated: "ann"}
+		s := State{Drain: "d1", Items: map[fleet.Key]Item{it.Key: it}, Open: map[string]Act{act.ID: act}}
+		s, err := applyOutcome(s, Event{At: noon}, DriveOutcome{Act: act.ID, Key: act.Key, Result: result, Heard: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := DefaultPolicy()
+		d := &decider{s: s, p: p, now: noon.Add(p.Notice), seen: map[fleet.Key]*Found{it.Key: &it.Found}}
+		d.escalate(s.Items[it.Key], "ann", true)
+		if len(d.out.Acts) != 1 || d.out.Acts[0].Step != StepTerm {
+			t.Errorf("the notice was %s: %+v", result, d.out.Acts)
+		}
+	}
+}
