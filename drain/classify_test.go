@@ -114,6 +114,23 @@ func TestPlan(t *testing.T) {
 	w.add("k2", fleet.Stuck, func(p *proc) { p.rests = true })
 	w.add("p1", fleet.Pausable)
 	w.add("o1", fleet.Stuck, unclaimed)
+	for _, cordon := range []fleet.CordonState{fleet.Cordoned, fleet.Uncordoned} {
+		w.cordon = cordon
+		planned(t, w)
+	}
+	if short := MakePlan(w.view(), w.p, noon.Add(5*time.Minute), "", noon); short.Items[len(short.Items)-3].Reason.Code != WaitNoTime {
+		t.Errorf("a stuck one with ten minutes of grace and five to go: %+v", short.Items)
+	}
+}
+
+// planned compares a plan with what it should be. What waits for nobody else's time
+// begins when the cordon has taken.
+func planned(t *testing.T, w *world) {
+	t.Helper()
+	var proof time.Duration
+	if w.cordon != fleet.Cordoned {
+		proof = w.p.CacheWindow
+	}
 	plan := MakePlan(w.view(), w.p, noon.Add(45*time.Minute), "", noon)
 	want := map[string]struct {
 		code string
@@ -122,11 +139,11 @@ func TestPlan(t *testing.T) {
 	}{
 		"e1": {"", 10 * time.Minute, true},
 		"e2": {"", 45*time.Minute - w.p.Margin, true},
-		"s1": {"", 20 * time.Minute, true},
-		"s2": {"", 20 * time.Minute, true},
-		"s3": {"", 40 * time.Minute, true}, // when one of the two that go there has gone
+		"s1": {"", proof + 20*time.Minute, true},
+		"s2": {"", proof + 20*time.Minute, true},
+		"s3": {"", proof + 40*time.Minute, true}, // when one of the two that go there has gone
 		"s4": {WaitNoCommand, 0, false},
-		"k1": {"", 11*time.Minute + 30*time.Second, true},
+		"k1": {"", proof + 11*time.Minute + 30*time.Second, true},
 		"k2": {WaitNoStrategy, 0, false},
 		"p1": {WaitNoStrategy, 0, false},
 		"o1": {WaitUnclassified, 0, false},
@@ -147,8 +164,19 @@ func TestPlan(t *testing.T) {
 	if plan.Items[0].Class != fleet.Ephemeral || plan.Items[len(plan.Items)-1].Class != fleet.Unclassified {
 		t.Error("not in the order of the classes")
 	}
-	if short := MakePlan(w.view(), w.p, noon.Add(5*time.Minute), "", noon); short.Items[len(short.Items)-3].Reason.Code != WaitNoTime {
-		t.Errorf("a stuck one with ten minutes of grace and five to go: %+v", short.Items)
+}
+
+// An escalation that would just fit, were it not for the cordon that has to be
+// proved first, is not promised.
+func TestPlanCountsTheCordon(t *testing.T) {
+	w := newWorld(t)
+	w.add("e", fleet.Ephemeral, ttl(3*time.Hour))
+	deadline := noon.Add(w.p.escalation(w.p.Defaults[fleet.Ephemeral].Grace) + time.Second)
+	for cordon, code := range map[fleet.CordonState]string{fleet.Cordoned: "", fleet.Uncordoned: WaitNoTime, fleet.Cordoning: WaitNoTime} {
+		w.cordon = cordon
+		if it := MakePlan(w.view(), w.p, deadline, "", noon).Items[0]; it.Reason.Code != code {
+			t.Errorf("%s: %v, gone by %v", cordon, it.Reason, it.GoneBy)
+		}
 	}
 }
 

@@ -198,7 +198,7 @@ func (d *decider) planned(f fleet.Finding) PlanItem {
 		d.planMove(&it)
 	case fleet.Stuck:
 		it.Strategy = "notice, TERM, grace, TERM, KILL"
-		it.GoneBy, it.Reason = d.planEscalation(it.Budget.Grace, d.now)
+		it.GoneBy, it.Reason = d.planEscalation(it.Budget.Grace, d.begins())
 	case fleet.Pausable:
 		it.Strategy = "snapshot, ship, restore"
 		d.planLever(&it)
@@ -224,8 +224,8 @@ func (d *decider) planExpiry(it *PlanItem) {
 	}
 	it.Strategy = "escalate before the deadline"
 	begin := d.p.lastStart(d.s.Deadline, it.Budget.Grace)
-	if begin.Before(d.now) {
-		begin = d.now
+	if first := d.begins(); begin.Before(first) {
+		begin = first
 	}
 	it.GoneBy, it.Reason = d.planEscalation(it.Budget.Grace, begin)
 }
@@ -257,7 +257,7 @@ func (d *decider) planLever(it *PlanItem) {
 	if it.Steps = steps; park {
 		i := slices.Index(steps, StepResume)
 		it.Parks, it.Steps, it.After = true, steps[:i], steps[i:]
-		it.GoneBy = d.now.Add(d.planTurn() * it.Budget.Move)
+		it.GoneBy = d.begins().Add(d.planTurn() * it.Budget.Move)
 	}
 	it.Strategy = joinSteps(it.Steps)
 	if park {
@@ -310,7 +310,16 @@ func (d *decider) planTarget(it *PlanItem) {
 	if n := d.p.MovesPerTarget; n > 0 {
 		turn = max(turn, time.Duration(1+(len(d.inbound[target])-1)/n))
 	}
-	it.Target, it.GoneBy = target, d.now.Add(turn*it.Budget.Move)
+	it.Target, it.GoneBy = target, d.begins().Add(turn*it.Budget.Move)
+}
+
+// begins is when a drain that is asked for now does its first act: once the cordon
+// is shown to have taken, which waits for the scheduler's cache.
+func (d *decider) begins() time.Time {
+	if d.v.SelfClaims || d.v.Source.Cordon == fleet.Cordoned {
+		return d.now
+	}
+	return d.now.Add(d.p.CacheWindow)
 }
 
 // planEscalation says when an escalation that begins at a time is over, or that
@@ -319,7 +328,7 @@ func (d *decider) planEscalation(grace time.Duration, begin time.Time) (time.Tim
 	need := d.p.escalation(grace)
 	over := begin.Add(need - d.p.Margin)
 	if over.After(d.s.Deadline) {
-		return time.Time{}, fleet.Because(WaitNoTime, "needs", need.String(), "has", d.s.Deadline.Sub(d.now).Round(time.Second).String())
+		return time.Time{}, fleet.Because(WaitNoTime, "needs", need.String(), "has", max(0, d.s.Deadline.Sub(begin)).Round(time.Second).String())
 	}
 	return over, fleet.Reason{}
 }
