@@ -149,9 +149,9 @@ func (a *app) driven(ctx context.Context, s *station.Station, id fleet.HostID) (
 		}
 	}
 	st, err := s.Engine.Drive(ctx, id, sink)
-	var taken interface{ Held() drain.Lease }
+	_, others := driver(err)
 	switch {
-	case errors.As(err, &taken):
+	case others:
 		return st, &exitStatus{exitRefused, fmt.Errorf("%w: follow it with ebb board %s --watch", err, id.Name())}
 	case ctx.Err() != nil && st.Resumes():
 		a.note("released: what was parked on %s is not all resumed; ebb resume %s goes on with that", id.Name(), id.Name())
@@ -161,6 +161,15 @@ func (a *app) driven(ctx context.Context, s *station.Station, id fleet.HostID) (
 		return st, &exitStatus{code: exitStopped}
 	}
 	return st, err
+}
+
+// driver is who drives a drain that could not be taken for that reason.
+func driver(err error) (drain.Lease, bool) {
+	var taken interface{ Held() drain.Lease }
+	if !errors.As(err, &taken) {
+		return drain.Lease{}, false
+	}
+	return taken.Held(), true
 }
 
 func (a *app) ended(id fleet.HostID, st drain.State) error {

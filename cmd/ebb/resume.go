@@ -68,9 +68,22 @@ func (a *app) resumeParked(ctx context.Context, s *station.Station, id fleet.Hos
 	}
 	st, err := a.driven(ctx, s, id)
 	if err != nil {
-		return err
+		return a.resumedByOther(ctx, s, id, keys, err)
 	}
 	return a.cameBack(id, st, keys)
+}
+
+// resumedByOther says who carries a resume out that could not be driven here:
+// whoever drives the drain reads the same ask, and may even be done with it.
+func (a *app) resumedByOther(ctx context.Context, s *station.Station, id fleet.HostID, keys []fleet.Key, err error) error {
+	if l, others := driver(err); others {
+		fmt.Fprintf(a.out, "%s resumes it: ebb board %s\n", widget.Clean(l.Holder), id.Name())
+		return nil
+	}
+	if st, serr := s.Engine.State(ctx, id); serr == nil && !st.Resumes() {
+		return a.cameBack(id, st, keys)
+	}
+	return err
 }
 
 // cameBack says what of that which was asked for runs again.
