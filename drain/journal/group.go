@@ -228,7 +228,7 @@ func (j *Journal) attempt(ctx context.Context, pieces []*piece) (bound []*piece,
 		return bound, nil
 	case err == nil && len(b.add) > 0:
 		j.wake()
-	case err != nil && ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)):
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	return bound, err
