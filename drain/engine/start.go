@@ -82,6 +82,9 @@ func (e *Engine) start(ctx context.Context, host fleet.HostID, r Request, plan d
 	if err != nil {
 		return "", false, err
 	}
+	if r := ending(host, s, plan); r != nil {
+		return "", false, r
+	}
 	unfinished := s.Drain != "" && !s.Over()
 	if unfinished && s.Phase != drain.Stopped {
 		return s.Drain, true, nil
@@ -105,6 +108,24 @@ func (e *Engine) start(ctx context.Context, host fleet.HostID, r Request, plan d
 		return "", false, err
 	}
 	return id, resumed, nil
+}
+
+// ending refuses a drain of a host that is on its way out: while its terminate has
+// no outcome, and after that where nothing answers. What answers under a terminated
+// host's name is another machine.
+func ending(host fleet.HostID, s drain.State, plan drain.Plan) *Refused {
+	at, by, word, next := s.Terminating.At, s.Terminating.By, "is being terminated since", "ebb board "+host.Name()+"; "+settleIt(host)
+	if !s.Terminated.IsZero() {
+		if plan.Refused == "" {
+			return nil
+		}
+		at, by, word, next = s.Terminated, s.TerminatedBy, "was terminated at", "ebb log "+host.Name()+" says how it went"
+	}
+	if at.IsZero() {
+		return nil
+	}
+	return &Refused{Verb: "drain", Host: host, Next: next,
+		Issues: refusal(fleet.CheckReach, fmt.Sprintf("it %s %s, by %s", word, at.UTC().Format(time.RFC3339), by))}
 }
 
 // promised is what other drains bring to the hosts that this one could use.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"ebb/drain"
 	"ebb/drain/engine"
 	"ebb/fleet"
 	"ebb/fleet/proof"
@@ -218,10 +219,18 @@ func TestCutShortIsSettledByAPerson(t *testing.T) {
 				}
 			}
 			refusedWith(t, e.Terminate(t.Context(), source, p, release("x"), nil), "has no outcome")
+			_, _, err = e.Start(t.Context(), source, engine.Request{Deadline: time.Hour}, drain.Plan{Refused: "it can't be read"})
+			refusedWith(t, err, "it is being terminated since")
 			if err := e.Settle(t.Context(), source, done, "looked"); err != nil {
 				t.Fatal(err)
 			}
 			refusedWith(t, e.Settle(t.Context(), source, done, "again"), "no terminate")
+			_, _, err = e.Start(t.Context(), source, engine.Request{Deadline: time.Hour}, drain.Plan{Refused: "it can't be read"})
+			if done {
+				refusedWith(t, err, "it was terminated at")
+			} else if err != nil {
+				t.Errorf("after it had failed, its drain is not taken up: %v", err)
+			}
 			w.boxes[source].off = false
 			err = e.Terminate(t.Context(), source, p, release("x"), nil)
 			if done {
