@@ -69,7 +69,8 @@ host itself confirms). Without a command, ebb opens the console.`,
 	return root
 }
 
-// usageArgs makes a wrong number of arguments a usage error, for exit status 2.
+// usageArgs makes a wrong number of arguments a usage error, for exit status 2,
+// and has each command's usage errors point at its own help.
 // A command that is only a group of others shows its help, and refuses a word that
 // is none of them.
 func usageArgs(c *cobra.Command) {
@@ -84,9 +85,24 @@ func usageArgs(c *cobra.Command) {
 			return nil
 		}
 	}
+	if do := c.RunE; do != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error { return ofCommand(cmd, do(cmd, args)) }
+	}
+	if pre := c.PreRunE; pre != nil {
+		c.PreRunE = func(cmd *cobra.Command, args []string) error { return ofCommand(cmd, pre(cmd, args)) }
+	}
 	for _, sub := range c.Commands() {
 		usageArgs(sub)
 	}
+}
+
+// ofCommand makes the hint of a usage error that of the command that was typed.
+func ofCommand(cmd *cobra.Command, err error) error {
+	var usage *usageError
+	if errors.As(err, &usage) && usage.command == "" {
+		usage.command = cmd.CommandPath()
+	}
+	return err
 }
 
 // wrongArgs says which argument is missing, or which one is too many.

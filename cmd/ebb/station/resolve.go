@@ -53,6 +53,9 @@ func (s *Station) Resolve(ctx context.Context, typed string) (fleet.HostID, erro
 	case err != nil:
 		return "", &HintError{Err: fmt.Errorf("host %q: %w", typed, err), Next: "name the plane, as in PLANE/" + typed + ", to cordon it all the same"}
 	}
+	if name, rest, ok := strings.Cut(typed, "/"); ok && slices.ContainsFunc(hosts, func(h fleet.Host) bool { return h.ID.Name() == name }) {
+		return "", &HintError{Err: fmt.Errorf("%q is no host: a workload is HOST/KIND/ID, as in %s/KIND/%s", typed, name, rest), Next: "ebb board " + name}
+	}
 	next := "ebb hosts"
 	if near := nearest(typed, hosts); near != "" {
 		next = "did you mean " + near + "? All of them: ebb hosts"
