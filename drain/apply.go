@@ -175,7 +175,7 @@ func applyBody(s State, e Event, body Body) (State, error) {
 	case DriveTook:
 		return applyTook(s, e, b), nil
 	case DriveReleased:
-		s.Driver = ""
+		s.Driver, s.Released = "", e.At
 	case DrivePhase:
 		return applyPhase(s, e, b)
 	case RecUndrain:
@@ -208,7 +208,7 @@ func applyBody(s State, e Event, body Body) (State, error) {
 // applyTook opens a driver's turn. Timers that run against a workload are moved
 // on by the time in which nobody drove.
 func applyTook(s State, e Event, b DriveTook) State {
-	s.Epoch, s.Driver = e.Epoch, b.Driver
+	s.Epoch, s.Driver, s.Released = e.Epoch, b.Driver, time.Time{}
 	if s.Machine == "" {
 		s.Machine = b.Machine
 	}

@@ -87,6 +87,7 @@ type State struct {
 	Deadline     time.Time     `json:"deadline"`
 	Epoch        uint64        `json:"epoch"`
 	Driver       string        `json:"driver,omitempty"`   // empty while nobody drives
+	Released     time.Time     `json:"released,omitzero"`  // by its last driver, where nobody has taken it since
 	Since        time.Time     `json:"since,omitzero"`     // of the phase
 	First        bool          `json:"first,omitempty"`    // the first inventory has been taken
 	Seen         time.Time     `json:"seen,omitzero"`      // the host's time of the first reading in which nothing stood against it; gone with the next act, arrival or issue

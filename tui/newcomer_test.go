@@ -41,6 +41,9 @@ func TestNobodyDrives(t *testing.T) {
 		c := open(t, f, w, 30, nil)
 		c.shows("nobody drives")
 		c.goHost("gpu-041")
+		if w >= 80 {
+			c.shows("nobody drives the drain of gpu-041: d takes it up")
+		}
 		c.press("enter")
 		c.shows("nobody drives", "d takes it up")
 		c.press("d")

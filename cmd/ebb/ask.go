@@ -101,7 +101,7 @@ func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key 
 	if takes := askVerbs[verb]; strings.Contains(takes, "a") != (arg != "") {
 		return &usageError{err: fmt.Errorf("ask %s: see ebb ask --help for its arguments", verb)}
 	}
-	st, err := s.Engine.State(ctx, id)
+	st, err := s.State(ctx, id)
 	if err != nil {
 		return err
 	}

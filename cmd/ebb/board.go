@@ -56,7 +56,7 @@ func repeat(ctx context.Context, again bool, fn func(context.Context) error) err
 }
 
 func (a *app) board(ctx context.Context, s *station.Station, id fleet.HostID) error {
-	st, err := s.Engine.State(ctx, id)
+	st, err := s.State(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,10 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 		purpose = " for " + string(st.For)
 	}
 	driver := "driven by " + st.Driver
-	if st.Driver == "" {
+	switch {
+	case st.Undriven():
+		driver = "nobody drives it: ebb drain " + st.Host.Name() + " takes it up"
+	case st.Driver == "":
 		driver = "nobody drives it"
 	}
 	fmt.Fprintf(w, "%s  %s%s  drain %s by %s  %s\n", st.Host, words.Phase(st.Phase), purpose, st.Drain, st.By.Name, driver)
@@ -98,7 +101,7 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 			continue
 		}
 		next := "·"
-		if at, what := words.Next(it, st, p, now); !at.IsZero() {
+		if at, what := words.Next(it, st, p, now); !at.IsZero() && (!st.Undriven() || !words.ByDriver(what)) {
 			next = what + " " + at.Local().Format("15:04:05")
 		}
 		t.add(mark(it), it.Class.String(), k.String(), orDot(it.Owner), orDot(string(it.Step)), orDot(words.Reason(it.Reason)), next)

@@ -88,6 +88,13 @@ func (a *app) page(ctx context.Context, s *station.Station) (handoverview.Page, 
 			f.Words = append(f.Words, ev)
 		}
 	}
+	silent, err := s.Silent(ctx)
+	if err != nil {
+		return handoverview.Page{}, err
+	}
+	for h, st := range f.Drains {
+		f.Drains[h] = silent.Of(st)
+	}
 	f.Events = all[max(0, len(all)-feed.EventsKept):]
 	f.Words = f.Words[max(0, len(f.Words)-feed.WordsKept):]
 	return handoverview.Make(f, time.Now(), time.Local), nil
@@ -132,7 +139,7 @@ func (a *app) takeAll(ctx context.Context, s *station.Station, drains []handover
 		if err := s.Engine.Ask(ctx, l.Host, l.About, ask); err != nil {
 			return fmt.Errorf("handover %s: %w", l.Host, err)
 		}
-		st, err := s.Engine.State(ctx, l.Host)
+		st, err := s.State(ctx, l.Host)
 		if err != nil {
 			return err
 		}

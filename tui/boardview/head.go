@@ -101,7 +101,7 @@ func (d *drawing) driver() string {
 
 // idle says whether the drain would go on if somebody drove it.
 func (d *drawing) idle() bool {
-	return d.state != nil && d.state.Driver == "" && !d.frame.Driving[d.host] && !d.state.Phase.Ended()
+	return d.state != nil && d.state.Undriven() && !d.frame.Driving[d.host]
 }
 
 // numbers is the second line: how long, how many, who needs whom.

@@ -132,6 +132,8 @@ func (m Model) Hint() string {
 	switch {
 	case ok && r.role == themes.Empty:
 		return widget.Name(r.v.Host.ID.Name()) + " is empty: " + words.AfterEmpty
+	case ok && r.forsaken && m.frame.Replay == "":
+		return "nobody drives the drain of " + widget.Name(r.v.Host.ID.Name()) + ": d takes it up"
 	case ok && r.resumes:
 		return widget.Name(r.v.Host.ID.Name()) + ": " + r.parked + " " + m.env.Theme.Glyphs.Dot + " " + words.BringsBack
 	}

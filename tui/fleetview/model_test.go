@@ -57,8 +57,8 @@ func frame() feed.Frame {
 	k := fleet.Key{Kind: "a", ID: "b"}
 	return feed.Frame{At: now, Made: now, Policy: drain.DefaultPolicy(), Snapshot: fleet.Snapshot{Hosts: hosts}, Drains: map[fleet.HostID]drain.State{
 		"p/b-needs":  {Drain: "1", Phase: drain.DeadlineReached, Items: map[fleet.Key]drain.Item{k: {}}},
-		"p/c-lost":   {Drain: "2", Phase: drain.Verifying, Lost: []drain.LostItem{{Key: k}}},
-		"p/g-drains": {Drain: "3", Phase: drain.Draining, Deadline: now.Add(time.Hour)},
+		"p/c-lost":   {Drain: "2", Driver: "bastion", Phase: drain.Verifying, Lost: []drain.LostItem{{Key: k}}},
+		"p/g-drains": {Drain: "3", Driver: "bastion", Phase: drain.Draining, Deadline: now.Add(time.Hour)},
 	}}
 }
 
@@ -434,9 +434,35 @@ func TestParkedOnTheRow(t *testing.T) {
 			t.Errorf("%s: found %v", name, got)
 		}
 	}
-	s.Phase, s.Undone = drain.Draining, false // at work: it would be parked again
+	s.Phase, s.Driver, s.Undone = drain.Draining, "bastion", false // at work: it would be parked again
 	f.Drains["p/j-cordoned"] = s
 	if got := New(env(t)).SetFrame(f).SetHost("p/j-cordoned").Hint(); got != "" {
 		t.Errorf("at work: %s", got)
+	}
+}
+
+// A drain that nobody drives calls for somebody, once that is no change of drivers.
+func TestForsakenNeedsYou(t *testing.T) {
+	for name, x := range map[string]struct {
+		released time.Time
+		here     bool
+		want     bool
+	}{
+		"just released":  {now.Add(-time.Second), false, false},
+		"left":           {now.Add(-time.Minute), false, true},
+		"driven by this": {now.Add(-time.Minute), true, false},
+	} {
+		f := frame()
+		s := f.Drains["p/g-drains"]
+		s.Driver, s.Released = "", x.released
+		f.Drains["p/g-drains"] = s
+		f.Driving = map[fleet.HostID]bool{"p/g-drains": x.here}
+		m := New(env(t)).SetFrame(f).SetHost("p/g-drains")
+		if got := m.draw.all.needs == 3; got != x.want {
+			t.Errorf("%s: %d need somebody", name, m.draw.all.needs)
+		}
+		if got := m.Hint() == "nobody drives the drain of g-drains: d takes it up"; got != x.want {
+			t.Errorf("%s: the hint is %q", name, m.Hint())
+		}
 	}
 }

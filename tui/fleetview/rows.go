@@ -32,6 +32,7 @@ type row struct {
 	parked     string // what is parked there, by name, and how it comes back
 	resumes    bool   // it could be resumed now
 	idle       bool   // its drain would go on if somebody drove it
+	forsaken   bool   // and that for too long
 	forgotten  bool
 	rank       int // by attention
 	heard      int // how well its agent is heard
@@ -98,7 +99,8 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 		}
 		if s.Drain != "" && !s.Undone {
 			r.s, r.counts = &s, s.Count()
-			r.idle = s.Driver == "" && !f.Driving[v.Host.ID] && !s.Phase.Ended()
+			r.idle = s.Undriven() && !f.Driving[v.Host.ID]
+			r.forsaken = r.idle && s.Forsaken(f.Clock(now))
 		}
 	}
 	if on := words.Terminating(r.s); on != "" {
@@ -129,7 +131,7 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 			r.dirty++
 		}
 	}
-	r.needs = r.needs || r.role == themes.NeedsYou || r.counts.NeedsYou > 0
+	r.needs = r.needs || r.forsaken || r.role == themes.NeedsYou || r.counts.NeedsYou > 0
 	r.forgotten = r.s == nil && holds.Drain == nil && holds.Cordon != nil && v.Unreachable.IsZero() &&
 		now.Sub(holds.Cordon.Since) > forgotten
 	r.rank = r.attention()

@@ -158,6 +158,9 @@ func (m *maker) blocks(id fleet.HostID, s drain.State) {
 	add := func(name, text string) {
 		m.p.Needs = append(m.p.Needs, Line{Host: id, About: name, Text: text, id: "needs/" + name})
 	}
+	if !m.f.Driving[id] && s.Forsaken(m.clock) {
+		add("driver", "nobody drives its drain: ebb drain "+words.Host(id)+" takes it up")
+	}
 	switch {
 	case s.Person:
 		add("", "the drain waits for a person: "+words.Reason(s.Waiting))

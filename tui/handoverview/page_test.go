@@ -225,3 +225,28 @@ func TestPageStaysOne(t *testing.T) {
 		}
 	}
 }
+
+// A drain that nobody drives is named, with what takes it up, once that is no
+// change of drivers.
+func TestForsakenDrainNeedsSomebody(t *testing.T) {
+	const line = "nobody drives its drain: ebb drain a takes it up"
+	for name, x := range map[string]struct {
+		released time.Time
+		here     bool
+		want     bool
+	}{
+		"just released":  {ago(time.Second), false, false},
+		"left":           {ago(time.Minute), false, true},
+		"driven by this": {ago(time.Minute), true, false},
+	} {
+		f := shift(t)
+		s := f.Drains["p/a"]
+		s.Driver, s.Released = "", x.released
+		f.Drains["p/a"] = s
+		f.Driving = map[fleet.HostID]bool{"p/a": x.here}
+		named := slices.ContainsFunc(Make(f, at, here).Needs, func(l Line) bool { return l.Host == "p/a" && l.Text == line })
+		if named != x.want {
+			t.Errorf("%s: named is %v", name, named)
+		}
+	}
+}

@@ -36,6 +36,16 @@ func Next(it drain.Item, s drain.State, p drain.Policy, now time.Time) (at time.
 	return d.At, d.What
 }
 
+// ByDriver reports whether what is due is done by whoever drives: while nobody
+// does, it does not come.
+func ByDriver(what string) bool {
+	switch what {
+	case "TERM", "KILL", "notice", "retry":
+		return true
+	}
+	return false
+}
+
 // DueOf is Next with what a bar needs. Times are those of the journal's clock,
 // like those in the state. A gap that the policy does not have, as in a replay,
 // is not known: what hangs on it has no time.

@@ -31,6 +31,7 @@ type Console struct {
 	words   []drain.Event // left for the next shift
 	journal fleet.ProbeStatus
 	offset  time.Duration // the journal's clock less ours
+	silent  drain.Silent  // drivers that have gone without a word
 	driving map[fleet.HostID]*underway
 	proofs  map[fleet.HostID]kept
 
@@ -116,6 +117,11 @@ func (c *Console) frame(snap fleet.Snapshot) feed.Frame {
 	for h := range c.driving {
 		f.Driving[h] = true
 	}
+	for h, s := range f.Drains {
+		if s.Driver != "" {
+			f.Drains[h] = c.silent.Of(s)
+		}
+	}
 	return f
 }
 
@@ -198,12 +204,16 @@ func (c *Console) watchClock(ctx context.Context) {
 		if c.Journal != nil {
 			rctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 			now, err := c.Journal.Now(rctx)
+			silent, unread := c.Silent(rctx)
 			cancel()
 			if err != nil && ctx.Err() == nil {
 				c.journalState(err)
 			} else if err == nil {
 				c.mu.Lock()
 				c.offset = time.Until(now)
+				if unread == nil {
+					c.silent = silent
+				}
 				c.journal = fleet.ProbeStatus{Name: "journal", Status: fleet.OK, Source: c.Journal.Name(), At: time.Now()}
 				c.poke()
 				c.mu.Unlock()
