@@ -25,8 +25,6 @@ func States() []string {
 // Word is how a state is written beside its sign.
 func Word(state string) string {
 	switch state {
-	case Empty:
-		return "empty, verified"
 	case NeedsYou:
 		return "needs you"
 	case HostOnly:

@@ -167,11 +167,12 @@ func TestEmptyNamesTheWayOn(t *testing.T) {
 	for _, w := range []int{80, 120, 200} {
 		c := open(t, f, w, 30, nil)
 		c.goHost("gpu-046")
-		c.shows("gpu-046 is empty: 4 gate · v verify · t terminate")
+		c.shows("gpu-046 is empty: the gate (4) verifies and terminates")
+		c.showsNot("verified")
 		c.press("v")
 		c.shows("v works on the gate: 4")
 		c.press("enter")
-		c.shows("empty: 4 gate · v verify · t terminate")
+		c.shows("empty: the gate (4) verifies and terminates")
 		c.press("t")
 		c.shows("t works on the gate: 4")
 	}

@@ -21,7 +21,7 @@ func confirmedTerminate(t *testing.T, f testFleet) {
 	c := f.console("zoe", 120, 36, "")
 	c.drains(host, "service/web-last")
 	c.keys("2")
-	c.sees("web-last", "empty, verified")
+	c.sees("web-last", "empty since")
 
 	c.keys("4")
 	c.sees("can it be terminated?")

@@ -221,7 +221,7 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 	case key.Matches(k, own.HandOver):
 		return m, m.ofDrain(feed.Want{Verb: feed.HandOver, Host: m.host, Edit: true})
 	case key.Matches(k, m.env.Keys.Gate.Verify, m.env.Keys.Gate.Terminate):
-		return m, feed.Send(feed.Say{Text: words.OnGate(k.String())}) // the way on from an empty host names them
+		return m, feed.Send(feed.Say{Text: words.OnGate(k.String())}) // they belong to the way on from an empty host
 	}
 	l, ok := m.table.Selected()
 	switch {

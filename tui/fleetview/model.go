@@ -162,7 +162,7 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 		}
 		return m, nil
 	case key.Matches(k, m.env.Keys.Gate.Verify, m.env.Keys.Gate.Terminate):
-		return m, feed.Send(feed.Say{Text: words.OnGate(k.String())}) // the way on from an empty host names them
+		return m, feed.Send(feed.Say{Text: words.OnGate(k.String())}) // they belong to the way on from an empty host
 	}
 	r, ok := m.table.Selected()
 	if !ok {

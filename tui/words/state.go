@@ -53,7 +53,7 @@ func State(v *fleet.HostView, s *drain.State) (role, word string) {
 }
 
 // AfterEmpty is the way from an empty host to its end, by the keys of the console.
-const AfterEmpty = "4 gate · v verify · t terminate"
+const AfterEmpty = "the gate (4) verifies and terminates"
 
 // OnGate answers a key of that way where it does not work yet.
 func OnGate(key string) string { return key + " works on the gate: 4" }
@@ -117,7 +117,7 @@ func drainState(s drain.State) (role, word string) {
 	case lost > 0 && c.Left == 0:
 		return stLost, "lost"
 	case s.Phase == drain.Empty:
-		return stEmpty, "empty, verified"
+		return stEmpty, "empty"
 	case s.Phase == drain.Parked:
 		return stCordoned, "parked"
 	case s.Phase == drain.Verifying:

@@ -48,7 +48,7 @@ func Phase(p drain.Phase) string {
 	case drain.Verifying:
 		return "verifying"
 	case drain.Empty:
-		return "empty, verified"
+		return "empty" // no proof: that is made by verify
 	case drain.Parked:
 		return "parked, at rest here"
 	case drain.DeadlineReached:

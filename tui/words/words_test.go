@@ -271,7 +271,7 @@ func TestState(t *testing.T) {
 		"drain elsewhere": {fleet.HostView{Facts: held, Cordon: fleet.Cordoned}, nil, stDraining, "drain elsewhere"},
 		"draining":        {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.Draining}, stDraining, "draining"},
 		"verifying":       {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.Verifying}, stDraining, "verifying"},
-		"empty":           {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.Empty}, stEmpty, "empty, verified"},
+		"empty":           {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.Empty}, stEmpty, "empty"},
 		"stopped":         {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.Stopped}, stCordoned, "drain stopped"},
 		"deadline":        {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.DeadlineReached, Items: item}, stNeedsYou, "deadline"},
 		"person":          {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.Draining, Person: true}, stNeedsYou, "needs you"},
@@ -280,7 +280,7 @@ func TestState(t *testing.T) {
 		"another machine of a terminated one's name": {fleet.HostView{Facts: fleet.Read(fleet.Facts{Machine: "m-2"}, "", at, 0)},
 			&drain.State{Drain: "d", Phase: drain.Empty, Machine: "m-1", Undone: true, Terminated: at}, stServing, "serving"},
 		"lost, accepted": {fleet.HostView{Facts: held}, &drain.State{Drain: "d", Phase: drain.Empty, Lost: []drain.LostItem{{Key: k}},
-			Accepted: map[fleet.Key]string{k: "known"}}, stEmpty, "empty, verified"},
+			Accepted: map[fleet.Key]string{k: "known"}}, stEmpty, "empty"},
 	} {
 		if role, word := State(&tc.v, tc.s); role != tc.role || word != tc.word {
 			t.Errorf("%s: %q %q, want %q %q", name, role, word, tc.role, tc.word)
