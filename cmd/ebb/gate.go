@@ -66,9 +66,14 @@ func (a *app) verify(ctx context.Context, s *station.Station, id fleet.HostID, o
 // gateText prints the checks in their order, each failure by name.
 func gateText(w io.Writer, ver engine.Verification, out string) error {
 	fmt.Fprintf(w, "%s: can it be terminated?\n", ver.Host)
-	shut := 0
+	shut, unread := 0, 0
 	for _, check := range fleet.Checks {
 		issues := slices.DeleteFunc(slices.Clone(ver.Issues), func(is fleet.Issue) bool { return is.Check != check })
+		if len(issues) == 0 && ver.Unread && words.OfHost(check) {
+			unread++
+			fmt.Fprintf(w, "  ? %s   %s\n", words.Check(check), words.Unreached)
+			continue
+		}
 		if len(issues) == 0 {
 			fmt.Fprintf(w, "  ✓ %s\n", words.Check(check))
 			continue
@@ -87,6 +92,8 @@ func gateText(w io.Writer, ver engine.Verification, out string) error {
 		}
 	}
 	switch {
+	case unread > 0:
+		fmt.Fprintf(w, "locked: %d of %d checks, and %d not read\n", shut, len(fleet.Checks), unread)
 	case shut > 0:
 		fmt.Fprintf(w, "locked: %d of %d checks\n", shut, len(fleet.Checks))
 	case ver.Doc != nil:

@@ -204,3 +204,19 @@ func TestTerminateRace(t *testing.T) {
 		}
 	})
 }
+
+// Of a host that does not answer nothing is known but what the journal has.
+func TestCheckOfASilentHost(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		e, _ := empty(t, w)
+		ver, _, _, err := e.Check(t.Context(), source)
+		if err != nil || ver.Unread {
+			t.Fatalf("it answers, and: %v, %+v", err, ver)
+		}
+		w.cut(string(source), time.Hour)
+		ver, _, _, err = e.Check(t.Context(), source)
+		if err != nil || !ver.Unread || len(ver.Issues) != 1 || ver.Issues[0].Check != fleet.CheckReach {
+			t.Errorf("it is silent, and: %v, %+v", err, ver)
+		}
+	})
+}

@@ -25,7 +25,8 @@ type Verification struct {
 	Probes []fleet.ProbeStatus `json:"probes,omitempty"`
 	Proof  *SignedProof        `json:"proof,omitempty"`
 	Doc    *proof.Document     `json:"document,omitempty"`
-	Next   string              `json:"next,omitempty"` // what to type, where something helps
+	Unread bool                `json:"unread,omitempty"` // the host could not be read: nothing is known of what only it can say
+	Next   string              `json:"next,omitempty"`   // what to type, where something helps
 }
 
 // Check reads host and claims anew and lists what keeps the gate shut. It
@@ -41,10 +42,24 @@ func (e *Engine) Check(ctx context.Context, host fleet.HostID) (Verification, dr
 	}
 	ver := Verification{Host: host, At: time.Now(), Issues: v.Issues, Probes: v.Source.Facts.Value.Probes()}
 	ver.Issues = append(ver.Issues, drainIssues(s, v.Source.Facts.Value.Holds.Drain)...)
-	if f, read := v.Source.Facts.Get(); read && another(s, f.Machine) {
+	switch f, read := v.Source.Facts.Get(); {
+	case !read:
+		ver.Unread = true
+		ver.Issues = append(ver.Issues, lostIssues(v.Source, s)...)
+	case another(s, f.Machine):
 		ver.Next = elsewhere("verify", host, f.Machine, s).Next
 	}
 	return ver, v, s, nil
+}
+
+// lostIssues is what the journal says was lost, where the host can't be asked: it
+// is known all the same.
+func lostIssues(v fleet.HostView, s drain.State) []fleet.Issue {
+	all := proof.AssertedIssues(asserted(v, s, ""), nil)
+	return slices.DeleteFunc(all, func(is fleet.Issue) bool {
+		_, accepted := s.Accepted[is.Key]
+		return is.Check != fleet.CheckLost || accepted
+	})
 }
 
 // drainIssues is what the journal says against a proof. A host that is held by a

@@ -6,10 +6,6 @@ import (
 	"ebb/tui/words"
 )
 
-// ofHost says whether a check can only be answered by reading the host. What was
-// lost stands in the journal.
-func ofHost(check string) bool { return check != fleet.CheckLost }
-
 // unread says why the checks of the host have no answer now; "" where the host
 // was read, and lately. What a gate found before the host fell silent is no
 // answer: a check without a reading never holds.
@@ -19,7 +15,7 @@ func (m Model) unread() string {
 		return "not read: the host is not listed by any plane"
 	}
 	if !v.Unreachable.IsZero() {
-		return "not read: unreachable since " + words.HMS(v.Unreachable)
+		return words.Unreached + " since " + words.HMS(v.Unreachable)
 	}
 	if ok, why := feed.Fresh(v, m.env.Now()); !ok {
 		return "not read: " + words.Text(why)
@@ -33,7 +29,7 @@ func (m Model) unread() string {
 // notKnown is why it is not known whether a check holds; "" where it is known. A
 // check that something stands against is known to fail.
 func (m Model) notKnown(r row) string {
-	if r.accepted != nil || r.issue != nil || r.n > 0 || !ofHost(r.check) {
+	if r.accepted != nil || r.issue != nil || r.n > 0 || !words.OfHost(r.check) {
 		return ""
 	}
 	return m.unread()
