@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,16 +133,32 @@ func (a *app) resume(ctx context.Context, s *station.Station, id fleet.HostID, b
 // drive prints the drain's events until it ends, and says with the exit status
 // how. A gap that only a person may close is closed: one has typed the command.
 func (a *app) drive(ctx context.Context, s *station.Station, id fleet.HostID) error {
-	st, err := a.driven(ctx, s, id)
+	var by lifter
+	st, err := a.driven(ctx, s, id, by.hear)
 	if err != nil {
 		return err
+	}
+	if now, err := s.Engine.State(ctx, id); err == nil && now.Drain == st.Drain {
+		st = now // others may have gone on since
+	}
+	switch {
+	case st.Undone, st.Phase == drain.Stopped && by.undrains:
+		return a.undone(ctx, s, id, st, by)
+	case st.Phase == drain.Empty:
+		if err := stillRead(ctx, s, id, st); err != nil {
+			return err
+		}
 	}
 	return a.ended(id, st)
 }
 
-func (a *app) driven(ctx context.Context, s *station.Station, id fleet.HostID) (drain.State, error) {
+// driven drives, prints every event, and shows each to hear, which may be nil.
+func (a *app) driven(ctx context.Context, s *station.Station, id fleet.HostID, hear func(drain.Event)) (drain.State, error) {
 	sink := func(ev drain.Event) {
 		fmt.Fprintf(a.out, "%s  %s\n", ev.At.Local().Format("15:04:05"), widget.Clean(words.Event(ev)))
+		if hear != nil {
+			hear(ev)
+		}
 		if took, ok := decoded[drain.DriveTook](ev); ok && took.Person {
 			if err := s.Engine.Ask(ctx, id, ev.Drain, drain.AskRetry{}); err != nil {
 				a.note("could not let it go on: %v", err)
@@ -212,6 +229,65 @@ func decoded[B drain.Body](ev drain.Event) (B, bool) {
 	}
 	b, ok := body.(B)
 	return b, ok
+}
+
+// lifter is who takes a drain back while it is driven here, by what the journal
+// tells meanwhile.
+type lifter struct {
+	name     string
+	undrains bool // it was stopped so that its hold can be lifted
+}
+
+func (l *lifter) hear(ev drain.Event) {
+	if ask, ok := decoded[drain.AskStop](ev); ok {
+		l.name, l.undrains = ev.By.Name, ask.Reason == engine.StopToUndrain
+	}
+	if _, ok := decoded[drain.RecUndrain](ev); ok {
+		l.name = ev.By.Name
+	}
+}
+
+// undone ends a drain that somebody has taken back: what holds its host is no
+// more the drain's to say.
+func (a *app) undone(ctx context.Context, s *station.Station, id fleet.HostID, st drain.State, by lifter) error {
+	name := widget.Clean(cmp.Or(by.name, "somebody"))
+	if !st.Undone {
+		fmt.Fprintf(a.out, "stopped with %d left: %s is about to lift its hold; how it stands: ebb board %s\n", st.Count().Left, name, id.Name())
+		return &exitStatus{code: exitStopped}
+	}
+	holds, read := fleet.Holds{}, false
+	if v, err := s.Observer.Look(ctx, id); err == nil {
+		holds, _, read = v.Holds()
+	}
+	fmt.Fprintf(a.out, "stopped with %d left: %s has lifted its hold; %s\n", st.Count().Left, name, heldText(id, holds, read))
+	return &exitStatus{code: exitStopped}
+}
+
+// heldText says what holds a host whose drain was taken back.
+func heldText(id fleet.HostID, holds fleet.Holds, read bool) string {
+	switch {
+	case !read:
+		return fmt.Sprintf("whether a cordon still holds %s is not known: it can't be read", id.Name())
+	case holds.Drain != nil:
+		return fmt.Sprintf("drain %s holds %s now", widget.Clean(holds.Drain.Drain), id.Name())
+	case holds.Cordon != nil:
+		return fmt.Sprintf("%s is still cordoned by %s. Next: ebb uncordon %s", id.Name(), widget.Clean(holds.Cordon.Who), id.Name())
+	}
+	return id.Name() + " serves"
+}
+
+// stillRead returns an error where a drain that has ended with nothing left is
+// that of a host which can't be read now: it is not known to be empty any more.
+func stillRead(ctx context.Context, s *station.Station, id fleet.HostID, st drain.State) error {
+	v, err := s.Observer.Look(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, ok := v.Facts.Get(); ok {
+		return nil
+	}
+	return &station.HintError{Err: fmt.Errorf("drain %s: it was read as empty at %s; it can't be read now: %s", id.Name(), st.Since.Local().Format("15:04"), v.Facts.Error),
+		Next: "ebb board " + id.Name()}
 }
 
 func undrainCommand(a *app) *cobra.Command {

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +72,80 @@ func TestGivenBackToAnotherDriver(t *testing.T) {
 			if !strings.Contains(out, want) {
 				t.Errorf("ebb %s: no %q in\n%s", strings.Join(step.args, " "), want, out)
 			}
+		}
+	}
+}
+
+// What a drain says at its end goes by what has become of it, not by what it was.
+func TestLastWordsOfADrain(t *testing.T) {
+	t.Parallel()
+	f := startTestFleet(t, 2)
+	t.Run("taken back", func(t *testing.T) { takenBack(f.with(t)) })
+	t.Run("silent", func(t *testing.T) { emptyAndSilent(f.with(t)) })
+}
+
+// takenBack undrains and uncordons a host while its drain is stopped and cannot
+// yet end.
+func takenBack(f testFleet) {
+	const host = "gpu-041"
+	f.runs(host, notebook("nb-1"))
+	cmd := exec.CommandContext(f.t.Context(), filepath.Join(programs, "ebb"), "drain", host, "--deadline", "1h")
+	cmd.Env = f.env("mira")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	f.until("the drain is under way", func() bool { return f.state(host).Phase == drain.Draining && f.state(host).First })
+	f.ebb("undrain", host, "--theirs")
+	f.ebb("uncordon", host, "--theirs")
+	var exit *exec.ExitError
+	if err := <-ended; !errors.As(err, &exit) || exit.ExitCode() != exitStopped {
+		f.t.Errorf("it ended with %v", err)
+	}
+	text := out.String()
+	if !strings.Contains(text, "stopped with 1 left: root ") || strings.Contains(text, "ebb undrain") {
+		f.t.Errorf("its last words:\n%s", text)
+	}
+}
+
+// emptyAndSilent asks for the drain of a host that was emptied and then ended.
+func emptyAndSilent(f testFleet) {
+	const host = "gpu-042"
+	f.ebb("drain", host, "--deadline", "1h")
+	path := filepath.Join(f.Dir, "ssh_config")
+	conf, err := os.ReadFile(path)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	port := regexp.MustCompile("(?m)^(Host " + host + "\n  HostName .*\n  Port ).*$")
+	if err := os.WriteFile(path, port.ReplaceAll(conf, []byte("${1}1")), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(f.t.Context(), filepath.Join(programs, "ebb"), "drain", host)
+	cmd.Env = f.env("root")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitError {
+		f.t.Errorf("it ended with %v", err)
+	}
+	if text := string(out); !strings.Contains(text, "it was read as empty at ") || !strings.Contains(text, "it can't be read now: ") || strings.Contains(text, "is empty. Next") {
+		f.t.Errorf("its last words:\n%s", text)
+	}
+}
+
+func TestWhatHoldsAHostThatWasTakenBack(t *testing.T) {
+	cordon := &fleet.Hold{Kind: fleet.CordonHold, Who: "kim"}
+	for want, text := range map[string]string{
+		"gpu-041 serves": heldText("demo/gpu-041", fleet.Holds{}, true),
+		"gpu-041 is still cordoned by kim. Next: ebb uncordon gpu-041":        heldText("demo/gpu-041", fleet.Holds{Cordon: cordon}, true),
+		"drain d-2 holds gpu-041 now":                                         heldText("demo/gpu-041", fleet.Holds{Cordon: cordon, Drain: &fleet.Hold{Kind: fleet.DrainHold, Drain: "d-2"}}, true),
+		"whether a cordon still holds gpu-041 is not known: it can't be read": heldText("demo/gpu-041", fleet.Holds{}, false),
+	} {
+		if text != want {
+			t.Errorf("%q, want %q", text, want)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (a *app) resumeParked(ctx context.Context, s *station.Station, id fleet.Hos
 		}
 		return a.detach(ctx, s, id, st.Drain)
 	}
-	st, err := a.driven(ctx, s, id)
+	st, err := a.driven(ctx, s, id, nil)
 	if err != nil {
 		return a.resumedByOther(ctx, s, id, keys, err)
 	}
