@@ -86,6 +86,9 @@ func againstItem(s State, k fleet.Key, ask Body) string {
 			return k.String() + " is " + a.Class.String() + " already"
 		}
 	case AskMoreTime:
+		if it.Parked() && it.Resume.IsZero() {
+			return k.String() + " is parked: it has no time that could be lengthened; resume it, or extend the drain"
+		}
 		if it.Budget.Move <= 0 && !it.graceRuns() {
 			return k.String() + " has no time that could be lengthened: its way out has no budget, and no grace runs; hold it, or extend the drain"
 		}

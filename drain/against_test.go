@@ -62,6 +62,7 @@ func TestAgainst(t *testing.T) {
 		"more of a budget":          {plain, AskMoreTime{Key: wk("a"), By: time.Minute}, ""},
 		"more of a grace":           {running, AskMoreTime{Key: wk("a"), By: time.Minute}, ""},
 		"more of nothing":           {doomed, AskMoreTime{Key: wk("a"), By: time.Minute}, "no time that could be lengthened"},
+		"more for what is parked":   {resting, AskMoreTime{Key: wk("a"), By: time.Minute}, "is parked"},
 		"retry what goes on":        {plain, AskRetry{Key: wk("a")}, "nothing to take up again"},
 		"retry what is kept":        {kept, AskRetry{Key: wk("a")}, ""},
 		"retry what failed":         {failed, AskRetry{Key: wk("a")}, ""},

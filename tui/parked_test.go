@@ -225,6 +225,11 @@ func TestResumeIsRefused(t *testing.T) {
 			c.press("R")
 			c.painted()
 			c.shows("refused: resume gpu-041", tc.want)
+			if next := "s stop, then R"; name == "at work" {
+				c.shows(next)
+			} else {
+				c.showsNot(next)
+			}
 			c.only()
 		})
 	}

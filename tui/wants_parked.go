@@ -107,6 +107,9 @@ func issueText(all []fleet.Issue) string {
 func (m *Model) wantResume(w feed.Want) tea.Cmd {
 	j := job{verb: feed.Resume, host: w.Host, key: oneOf(w)}
 	if issues := m.resumeIssues(w); len(issues) > 0 {
+		if s, ok := m.drainOf(w.Host); ok && !s.Phase.Ended() && len(s.Resumable(fleet.Key{})) > 0 {
+			issues = append(issues, because("on the board: s stop, then R"))
+		}
 		return m.refuse(j, issues...)
 	}
 	s := m.frame.Drains[w.Host]
