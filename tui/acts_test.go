@@ -301,3 +301,62 @@ func TestHandoverTakesOverAndWrites(t *testing.T) {
 	c.press("enter")
 	c.only("ask shift/notes ask.handover {To:mira Note:taken over}")
 }
+
+// A line that takes a duration stays open with what is wrong, and what was typed.
+func TestABadDurationStaysOpen(t *testing.T) {
+	for name, start := range map[string]func(c *console){
+		"extend":    func(c *console) { c.goHost("gpu-041"); c.press("2", "x") },
+		"more time": func(c *console) { c.toBoardRow("web-7"); c.press("m") },
+		"plan":      func(c *console) { c.goHost("gpu-044"); c.press("5", "x") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, fixture(), 120, 36, nil)
+			start(c)
+			if c.m.line == nil {
+				t.Fatal("no line is open")
+			}
+			c.text("foo")
+			c.press("enter")
+			c.shows("foo is no duration: write 45m")
+			c.only()
+			if c.m.line == nil || c.m.line.prompt.Value() != "foo" {
+				t.Fatal("what was typed is lost")
+			}
+		})
+	}
+}
+
+// The filter that is there is offered: what is typed takes its place.
+func TestFilterAgain(t *testing.T) {
+	c := open(t, fixture(), 100, 30, nil)
+	c.press("/")
+	c.text("gpu-041")
+	c.press("enter", "/")
+	c.shows("/gpu-041")
+	c.text("gpu-044")
+	if got := c.m.line.prompt.Value(); got != "gpu-044" {
+		t.Errorf("the filter is %q", got)
+	}
+	c.press("esc")
+	if got := c.m.filter[c.m.cur]; got != "gpu-041" {
+		t.Errorf("given up, the filter is %q", got)
+	}
+	c.press("/", "backspace")
+	if got := c.m.line.prompt.Value(); got != "gpu-04" {
+		t.Errorf("edited, the filter is %q", got)
+	}
+}
+
+// What a drain is for is chosen by its letter too; another is told what there is.
+func TestPurposeByItsLetter(t *testing.T) {
+	f := field{name: "for", options: purposes()}
+	if why := f.edit(keyPress("k")); why != "" || f.options[f.chosen] != "kernel" {
+		t.Errorf("k: %q, %s", f.options[f.chosen], why)
+	}
+	if why := f.edit(keyPress("z")); f.options[f.chosen] != "kernel" || !strings.Contains(why, "kernel") || !strings.Contains(why, "unstated") {
+		t.Errorf("z: %q, %s", f.options[f.chosen], why)
+	}
+	if why := f.edit(keyPress("u")); why != "" || f.options[f.chosen] != "" {
+		t.Errorf("u: %q, %s", f.options[f.chosen], why)
+	}
+}

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -180,21 +181,17 @@ func (f *form) key(m *Model, k tea.KeyPressMsg, now time.Time) (bool, tea.Cmd) {
 	case name == "shift+tab", name == "up":
 		f.at = (f.at + len(f.fields) - 1) % len(f.fields)
 	default:
-		f.fields[f.at].edit(k)
+		f.problem = f.fields[f.at].edit(k)
+		return false, nil
 	}
 	f.problem = ""
 	return false, nil
 }
 
-func (d *field) edit(k tea.KeyPressMsg) {
-	if n := len(d.options); n > 0 {
-		switch k.String() {
-		case "right", "space":
-			d.chosen = (d.chosen + 1) % n
-		case "left":
-			d.chosen = (d.chosen + n - 1) % n
-		}
-		return
+// edit takes a key, and says what is wrong with it.
+func (d *field) edit(k tea.KeyPressMsg) string {
+	if len(d.options) > 0 {
+		return d.choose(k)
 	}
 	if d.fresh && k.Text != "" {
 		d.value = nil
@@ -210,6 +207,27 @@ func (d *field) edit(k tea.KeyPressMsg) {
 			d.value = append(d.value, []rune(k.Text)...)
 		}
 	}
+	return ""
+}
+
+// choose goes through the options, or to the next one that begins with the letter.
+func (d *field) choose(k tea.KeyPressMsg) string {
+	n := len(d.options)
+	switch name := k.String(); {
+	case name == "right", name == "space":
+		d.chosen = (d.chosen + 1) % n
+	case name == "left":
+		d.chosen = (d.chosen + n - 1) % n
+	case k.Text != "":
+		for i := 1; i <= n; i++ {
+			if at := (d.chosen + i) % n; strings.HasPrefix(cmp.Or(d.options[at], "unstated"), strings.ToLower(k.Text)) {
+				d.chosen = at
+				return ""
+			}
+		}
+		return d.name + ": " + strings.Join(d.options[1:], ", ") + ", or unstated"
+	}
+	return ""
 }
 
 func (f *form) submit(m *Model) tea.Cmd {

@@ -409,6 +409,7 @@ func (m *Model) wantPlan(w feed.Want) tea.Cmd {
 		r.Deadline = d
 		return m.makePlans(r)
 	})
+	m.line.check = readable
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"ebb/tui/widget"
+	"ebb/tui/words"
 )
 
 // line is a line being typed at the foot of the screen: a filter, a command, a
@@ -58,11 +59,18 @@ func (m *Model) input(title, value string, entered func(*Model, string) tea.Cmd)
 	return &line{prompt: p, entered: entered, gaveUp: func(m *Model) { m.say(noteInfo, "not done: nothing was changed") }}
 }
 
-// filterLine narrows the screen while it is typed.
+// readable is the check of a line that takes a duration.
+func readable(text string) error {
+	_, err := words.ReadDuration(text)
+	return err
+}
+
+// filterLine narrows the screen while it is typed. The filter that is there is
+// offered: what is typed takes its place, any other key edits it.
 func (m *Model) filterLine() *line {
 	at, before := m.cur, m.filter[m.cur]
 	p := widget.NewPrompt("/", nil, m.env.Theme)
-	p.SetValue(before)
+	p.Offer(before)
 	set := func(m *Model, text string) {
 		m.filter[at] = text
 		m.refilter(at)

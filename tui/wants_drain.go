@@ -37,6 +37,7 @@ func (m *Model) wantOfDrain(w feed.Want) tea.Cmd {
 			return m.extend(j, w.Text)
 		}
 		m.line = m.input("extend the deadline by", words.Duration(defaultMore), func(m *Model, text string) tea.Cmd { return m.extend(j, text) })
+		m.line.check = readable
 		return nil
 	case feed.Stop:
 		return m.wantStop(w, s)
@@ -91,7 +92,7 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 	}
 	switch w.Verb {
 	case feed.MoreTime:
-		return given("more time for "+who, words.Duration(defaultMore), func(m *Model, text string) tea.Cmd {
+		cmd := given("more time for "+who, words.Duration(defaultMore), func(m *Model, text string) tea.Cmd {
 			d, err := words.ReadDuration(text)
 			if err != nil {
 				m.say(noteBad, err.Error())
@@ -99,6 +100,10 @@ func (m *Model) ofItems(j job, w feed.Want) tea.Cmd {
 			}
 			return m.askFor(j, each(func(k fleet.Key) drain.Body { return drain.AskMoreTime{Key: k, By: d} }), words.Duration(d)+" more for "+who+rest)
 		})
+		if m.line != nil {
+			m.line.check = readable
+		}
+		return cmd
 	case feed.Hold:
 		return m.wantHold(j, w, who+" is left alone until retry"+rest, each)
 	case feed.Keep:

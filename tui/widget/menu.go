@@ -1,6 +1,7 @@
 package widget
 
 import (
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -23,7 +24,8 @@ type Menu struct {
 	title   string
 	options []Option
 	guard   *Guard
-	at      int // -1 while nothing is chosen
+	at      int    // -1 while nothing is chosen
+	wrong   string // a key that is no answer
 	drawn   bool
 }
 
@@ -43,6 +45,7 @@ func (m *Menu) Key(k tea.KeyPressMsg, now time.Time) (Option, Verdict) {
 	if !counts || !m.drawn || len(m.options) == 0 {
 		return Option{}, Open
 	}
+	m.wrong = ""
 	switch name {
 	case "down":
 		m.at = min(m.at+1, len(m.options)-1)
@@ -63,7 +66,17 @@ func (m *Menu) Key(k tea.KeyPressMsg, now time.Time) (Option, Verdict) {
 			return o, Yes
 		}
 	}
+	m.wrong = k.Text
 	return Option{}, Open
+}
+
+// possible are the keys of all answers.
+func (m *Menu) possible() string {
+	keys := make([]string, len(m.options))
+	for i, o := range m.options {
+		keys[i] = o.Key
+	}
+	return strings.Join(keys, ", ")
 }
 
 // View draws the menu in at most height lines of exactly width cells. A screen
@@ -90,6 +103,9 @@ func (m *Menu) View(width, height int, now time.Time, th themes.Theme) []string 
 	hint := s.KeyHint.Render("esc") + s.Dim.Render(" no")
 	if !m.guard.Painted(now) {
 		hint = s.Dim.Render("wait" + g.Ellipsis)
+	}
+	if m.wrong != "" {
+		hint = s.Warn.Render(draw(Name(m.wrong)+" is none of them: "+m.possible()+", or esc", g))
 	}
 	return append(out, line(""), line(hint))
 }

@@ -50,6 +50,23 @@ func TestMenu(t *testing.T) {
 	}
 }
 
+// A key that is no answer is answered with those that are, until the next key.
+func TestMenuNamesItsKeys(t *testing.T) {
+	var g Guard
+	m, _ := NewMenu("class of python3", classes, &g, at(0))
+	answer(&g)
+	m.View(60, 20, at(1), theme(t))
+	answer(&g)
+	const want = "q is none of them: e, s, x, or esc"
+	shown := func() string { return ansi.Strip(strings.Join(m.View(60, 20, at(2000), theme(t)), "\n")) }
+	if _, v := m.Key(press("q"), at(1000)); v != Open || !strings.Contains(shown(), want) {
+		t.Errorf("%v, and it shows\n%s", v, shown())
+	}
+	if m.Key(tea.KeyPressMsg{Code: tea.KeyDown}, at(1500)); strings.Contains(shown(), want) {
+		t.Errorf("it stays\n%s", shown())
+	}
+}
+
 func TestMenuView(t *testing.T) {
 	var g Guard
 	m, _ := NewMenu("class of python3\n", classes, &g, at(0))
