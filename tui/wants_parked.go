@@ -69,7 +69,7 @@ func (m *Model) wantPark(j job, w feed.Want) tea.Cmd {
 // againstPark is what stands against a choice, also where the drain would take it
 // and go on as before.
 func (m *Model) againstPark(s drain.State, ask drain.AskPark) []fleet.Issue {
-	s = m.foreseen(s, ask.Key)
+	s = s.Foreseen(ask.Key, m.view(s.Host), m.frame.Policy)
 	issues := drain.Against(s, ask)
 	if _, found := s.Items[ask.Key]; found && len(issues) == 0 && !ask.Ship {
 		if why := s.WouldNotPark(ask.Key, m.view(s.Host), m.frame.Policy); !why.IsZero() {
@@ -77,21 +77,6 @@ func (m *Model) againstPark(s drain.State, ask drain.AskPark) []fleet.Issue {
 		}
 	}
 	return issues
-}
-
-// foreseen is a drain with a workload that it has still to find, as it would find it.
-func (m *Model) foreseen(s drain.State, k fleet.Key) drain.State {
-	if _, found := s.Items[k]; found || s.First {
-		return s
-	}
-	v := m.view(s.Host)
-	for _, f := range v.Findings {
-		if f.Key == k {
-			s.First, s.Items = true, map[fleet.Key]drain.Item{k: {Found: drain.Classify(f, v.Host, m.frame.Policy)}}
-			return s
-		}
-	}
-	return s
 }
 
 func issueText(all []fleet.Issue) string {

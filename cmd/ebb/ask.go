@@ -106,6 +106,11 @@ func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key 
 		return err
 	}
 	st.Host = id // that of a host without a drain is not set
+	if !key.IsZero() && st.Drain != "" && !st.First {
+		if st, err = foreseen(ctx, s, st, key); err != nil {
+			return err
+		}
+	}
 	if _, there := st.Items[key]; !key.IsZero() && st.Drain != "" && !there {
 		return &station.HintError{Err: fmt.Errorf("ask %s: the drain of %s knows no %s", verb, id.Name(), key), Next: "ebb board " + id.Name()}
 	}
@@ -126,6 +131,19 @@ func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key 
 	}
 	a.note("asked; %s drives it", st.Driver)
 	return nil
+}
+
+// foreseen looks at a host whose drain has not looked at its workloads yet, as while
+// its cordon is proved: what is on it can be spoken of from the beginning.
+func foreseen(ctx context.Context, s *station.Station, st drain.State, key fleet.Key) (drain.State, error) {
+	v, err := s.Observer.Look(ctx, st.Host)
+	if err != nil {
+		return st, err
+	}
+	if _, read := v.Facts.Get(); !read {
+		return st, fmt.Errorf("ask about %s: the drain has not looked at %s yet, and it can't be read now: %s", key, st.Host.Name(), v.Facts.Error)
+	}
+	return st.Foreseen(key, v, s.Policy), nil
 }
 
 func unknownAsk(verb string) error {

@@ -76,12 +76,13 @@ func TestGivenBackToAnotherDriver(t *testing.T) {
 	}
 }
 
-// What a drain says at its end goes by what has become of it, not by what it was.
-func TestLastWordsOfADrain(t *testing.T) {
+// What a drain says and takes goes by what is there, not by what it has seen.
+func TestDrainGoesByWhatIsThere(t *testing.T) {
 	t.Parallel()
-	f := startTestFleet(t, 2)
+	f := startTestFleet(t, 3)
 	t.Run("taken back", func(t *testing.T) { takenBack(f.with(t)) })
 	t.Run("silent", func(t *testing.T) { emptyAndSilent(f.with(t)) })
+	t.Run("asked before it has looked", func(t *testing.T) { askedEarly(f.with(t)) })
 }
 
 // takenBack undrains and uncordons a host while its drain is stopped and cannot
@@ -133,6 +134,31 @@ func emptyAndSilent(f testFleet) {
 	}
 	if text := string(out); !strings.Contains(text, "it was read as empty at ") || !strings.Contains(text, "it can't be read now: ") || strings.Contains(text, "is empty. Next") {
 		f.t.Errorf("its last words:\n%s", text)
+	}
+}
+
+// askedEarly asks about workloads before anybody has looked at them for the drain:
+// about what is on the host, and nothing else.
+func askedEarly(f testFleet) {
+	const host = "gpu-043"
+	id := f.Host(host).ID()
+	f.runs(host, notebook("nb-2"))
+	reads(f, func(ctx context.Context, j *journal.Journal) (struct{}, error) {
+		ev, err := drain.NewEvent(id, "e-asked", "d-early", 0, drain.Actor{Name: "root"}, drain.AskStart{Deadline: time.Now().Add(time.Hour)})
+		if err != nil {
+			return struct{}{}, err
+		}
+		_, err = j.Append(ctx, drain.Batch{Stream: string(id), Events: []drain.Event{ev}})
+		return struct{}{}, err
+	})
+	f.ebb("ask", host+"/notebook/nb-2", "hold")
+	if early := f.state(host).Early; len(early) != 1 {
+		f.t.Errorf("the drain will hear of %d asks", len(early))
+	}
+	cmd := exec.CommandContext(f.t.Context(), filepath.Join(programs, "ebb"), "ask", host+"/notebook/nb-3", "hold")
+	cmd.Env = f.env("root")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "knows no notebook/nb-3") {
+		f.t.Errorf("about what is not there: %v\n%s", err, out)
 	}
 }
 
