@@ -138,7 +138,7 @@ func againstResume(s State, a AskResume) string {
 	case none:
 		return a.Key.String() + " is not parked here"
 	case !s.Phase.Ended() && !s.Undone:
-		return "its drain is at work, and would park it again: it is stopped first"
+		return "its drain is at work, and would park it again: stop it first"
 	}
 	return ""
 }

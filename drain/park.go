@@ -315,7 +315,7 @@ func (d *decider) claimedHere(k fleet.Key) bool {
 // would park it again, is over. Its holds stay.
 func applyResume(s State, e Event, a AskResume) (State, error) {
 	if !s.Phase.Ended() && !s.Undone {
-		return s, illegal("the drain of %s is %s and would park it again: it is stopped first", s.Host, s.Phase)
+		return s, illegal("the drain of %s is %s and would park it again: stop it first", s.Host, s.Phase)
 	}
 	keys := s.Resumable(a.Key)
 	if len(keys) == 0 {

@@ -21,9 +21,11 @@ func resumeCommand(a *app) *cobra.Command {
 		Use: "resume HOST[/KIND/ID]", Short: "Resume what a drain has parked on its host",
 		Long: `A drain parks what is pausable where its rule, or a person, says so: its state is
 kept at rest on the host, through a reboot, and nothing resumes by itself. This is
-the word on which it comes back: one workload, or all of them. It stops the drain,
-which would park it again; both holds stay, until ebb undrain and ebb uncordon lift
-them. Those say the word too, where they lift the last hold.
+the word on which it comes back: one workload, or all of them. A drain that is still
+at work would park it again, so nothing is resumed before that is stopped, with
+ebb ask HOST stop; one that has ended is over with it. Both holds stay, until
+ebb undrain and ebb uncordon lift them. Those say the word too, where they lift the
+last hold.
 
 Before a workload is resumed its state must be there, be claimed on this host, and
 the host must have the versions that it was parked on. What is not resumed stays as
