@@ -191,7 +191,8 @@ func (m *maker) blocks(id fleet.HostID, s drain.State) {
 func (m *maker) ofItem(id fleet.HostID, s drain.State, it drain.Item) {
 	k := it.Key
 	due := words.DueOf(it, s, m.f.Policy, m.clock)
-	if what := due.What; what == "TERM" || what == "KILL" || what == "expires" || what == "notice" {
+	comes := !s.Undriven() || m.f.Driving[id] || !words.ByDriver(due.What)
+	if what := due.What; comes && (what == "TERM" || what == "KILL" || what == "expires" || what == "notice") {
 		if what == "notice" {
 			what = "told, then escalated:"
 		}

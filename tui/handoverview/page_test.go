@@ -248,5 +248,9 @@ func TestForsakenDrainNeedsSomebody(t *testing.T) {
 		if named != x.want {
 			t.Errorf("%s: named is %v", name, named)
 		}
+		kills := slices.ContainsFunc(Make(f, at, here).Next, func(l Line) bool { return strings.HasSuffix(l.Text, "KILL job/etl") })
+		if kills != x.here {
+			t.Errorf("%s: a KILL that only a driver sends is announced: %v", name, kills)
+		}
 	}
 }
