@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ebb/drain"
+	"ebb/drain/engine"
 	"ebb/fleet"
 )
 
@@ -60,6 +61,14 @@ func parkOn(t *testing.T, s *Station, host fleet.HostID) {
 	}
 }
 
+// silent is a host that says nothing for as long as somebody waits.
+type silent struct{ still }
+
+func (silent) Look(ctx context.Context, id fleet.HostID) (fleet.HostView, error) {
+	<-ctx.Done()
+	return fleet.HostView{}, ctx.Err()
+}
+
 // A hold that is lifted says what is parked behind another one; the last one brings it
 // back, driven by this console, which says on leaving how that goes on.
 func TestGiveBack(t *testing.T) {
@@ -78,6 +87,7 @@ func TestGiveBack(t *testing.T) {
 	if st, err := s.Engine.State(ctx, host); err != nil || st.Resumes() {
 		t.Fatalf("it is resumed although the host is held: %v", err)
 	}
+	s.Engine = engine.New(engine.Config{Journal: s.Journal, Look: silent{}, Agents: nobody{}, Actor: s.Actor, Holder: "c:1"})
 	if got := c.giveBack(ctx, host, fleet.Holds{}); got != "; resuming vm/nb-7" {
 		t.Errorf("the last hold: %q", got)
 	}
