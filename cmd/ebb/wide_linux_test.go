@@ -64,7 +64,7 @@ func (term *terminal) cells(text string) int {
 func narrowWindow(t *testing.T, f testFleet) {
 	c := f.console("uma", 120, 36, "")
 	c.keys("/", "pool=data", "Enter") // db-01 alone
-	c.until("the filter to leave one", func(s string) bool { return strings.Contains(s, "1 of 8") && !strings.Contains(s, "gpu-041") })
+	c.until("the filter to leave one", func(s string) bool { return strings.Contains(s, "1 of 9") && !strings.Contains(s, "gpu-041") })
 	c.resize(40, 12)
 	c.until("one host in a small window", func(s string) bool {
 		return strings.Contains(s, "db-01") && !strings.Contains(s, "AGENT") && fits(s, 40, 12)
