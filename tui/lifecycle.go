@@ -2,7 +2,6 @@ package tui
 
 import (
 	"fmt"
-	"io"
 	"os"
 
 	tea "charm.land/bubbletea/v2"
@@ -41,33 +40,9 @@ func (m *Model) suspend() tea.Cmd {
 // typed meanwhile lies in the terminal, and may be read before the program knows
 // that it is back.
 func (m *Model) stop() tea.Cmd {
-	m.stopped, m.expects = true, true
+	m.stopped = true
 	return tea.Suspend
 }
-
-// continuedMsg says that the process goes on after it was stopped.
-type continuedMsg struct{}
-
-// continued is told whenever the process goes on. Where it had not stopped itself,
-// whoever had the terminal meanwhile has left it in another mode, with something
-// else on it: it is given back and taken anew, as after a program that the console
-// would have run in it.
-func (m *Model) continued() tea.Cmd {
-	if m.expects {
-		m.expects = false
-		return nil
-	}
-	m.stopped = true
-	return tea.Exec(noProgram{}, func(error) tea.Msg { return tea.ResumeMsg{} })
-}
-
-// noProgram is a program that has ended before it began.
-type noProgram struct{}
-
-func (noProgram) Run() error          { return nil }
-func (noProgram) SetStdin(io.Reader)  {}
-func (noProgram) SetStdout(io.Writer) {}
-func (noProgram) SetStderr(io.Writer) {}
 
 // drivenHere lists the hosts whose drains this console drives.
 func (m *Model) drivenHere() []fleet.HostID {

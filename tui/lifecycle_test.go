@@ -115,34 +115,6 @@ func TestKeysTypedWhileStoppedAreDropped(t *testing.T) {
 	c.only("cordon prod/gpu-044 on a hunch")
 }
 
-// Stopped from outside, the console takes the terminal anew, and what was typed
-// before that counts for nothing. Its own stop is told too, and is no such thing.
-func TestContinued(t *testing.T) {
-	c := open(t, fixture(), 100, 30, func(o *Options) { o.shell = func() bool { return true } })
-	c.goHost("gpu-017")
-	c.press("u")
-	c.painted()
-	if c.m.continued() == nil {
-		t.Error("the terminal is not taken anew")
-	}
-	c.press("y", "enter")
-	c.only()
-	c.send(tea.ResumeMsg{})
-	c.painted()
-	c.press("y")
-	c.only("uncordon prod/gpu-017 theirs=true")
-
-	c = open(t, fixture(), 100, 30, func(o *Options) { o.shell = func() bool { return true } })
-	_ = c.m.key(ctrlZ())
-	c.send(tea.ResumeMsg{})
-	if c.m.continued() != nil {
-		t.Error("it takes the terminal twice")
-	}
-	if c.m.continued() == nil {
-		t.Error("a stop from outside after one of its own is passed over")
-	}
-}
-
 // Nothing is asked of a drain, a host or a gate by a console that was opened to
 // look: every verb, by name, and every key on every screen.
 func TestReadOnlyRefusesEveryVerbAndKey(t *testing.T) {

@@ -47,8 +47,7 @@ type Model struct {
 	note     note
 	taken    int // messages so far
 
-	stopped bool // nothing counts until the terminal was taken anew
-	expects bool // to be told that it goes on: it has stopped itself
+	stopped bool // by ctrl-z; nothing counts until it was taken up again
 
 	ticking  bool // a tick is under way
 	soon     bool // within a second
@@ -204,8 +203,6 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 		m.recolour(msg.Profile)
 	case tea.BackgroundColorMsg:
 		m.retheme(msg.IsDark())
-	case continuedMsg:
-		return m.continued()
 	case tea.ResumeMsg:
 		return m.resumed()
 	case tea.KeyPressMsg:

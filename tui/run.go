@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -116,7 +114,6 @@ func Run(ctx context.Context, o Options) error {
 		opts = append(opts, tea.WithInput(o.Input))
 	}
 	p := tea.NewProgram(m, append(opts, o.Extra...)...)
-	defer tellContinued(p)()
 	done := make(chan error, 1)
 	go func() {
 		_, err := p.Run()
@@ -142,27 +139,6 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("console: %w", err)
 	}
 	return nil
-}
-
-// tellContinued tells the program whenever the process goes on after a stop, until
-// the function that it returns is called.
-func tellContinued(p *tea.Program) (end func()) {
-	on, over := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(on, syscall.SIGCONT)
-	go func() {
-		for {
-			select {
-			case <-on:
-				p.Send(continuedMsg{})
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() {
-		signal.Stop(on)
-		close(over)
-	}
 }
 
 // Sync says whether the terminal is told to show a larger change at once (mode

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,35 +44,6 @@ func stoppedAndResumed(t *testing.T, f testFleet) {
 		if word := firstWord(line); !strings.Contains(after, word) {
 			t.Errorf("%q is not on the screen any more:\n%s", word, after)
 		}
-	}
-	term.keys("q")
-	term.sees("at the prompt>")
-	term.given()
-}
-
-// Somebody else stops the console, and the shell takes the terminal: its mode and
-// what is on it are the console's again with fg.
-func stoppedFromOutside(t *testing.T, f testFleet) {
-	term := f.shell("noa", 100, 30)
-	file := filepath.Join(t.TempDir(), "pid")
-	term.keys("sh -c 'echo $$ > "+file+"; exec ebb'", "Enter")
-	term.sees("gpu-041", "gpu-045", "serving", "? ")
-	term.taken()
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sends(t, pid, syscall.SIGSTOP)
-	term.sees("Stopped", "at the prompt>")
-	term.keys("fg", "Enter")
-	after := term.sees("gpu-041", "gpu-045", "serving", "back; what is shown was read before")
-	term.taken()
-	if strings.Contains(after, "Stopped") || strings.Contains(after, "at the prompt>") {
-		t.Errorf("the shell's words are still on the screen:\n%s", after)
 	}
 	term.keys("q")
 	term.sees("at the prompt>")

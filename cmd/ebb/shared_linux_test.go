@@ -12,7 +12,6 @@ func TestJourneysOnOneFleet(t *testing.T) {
 	f := startTestFleet(t, 9)
 	journeys := map[string]func(*testing.T, testFleet){
 		"stopped and resumed":      stoppedAndResumed,
-		"stopped from outside":     stoppedFromOutside,
 		"keys typed while stopped": keysWhileStopped,
 		"signals while driving":    signalsWhileDriving,
 		"a terminal that hangs":    terminalThatHangs,
