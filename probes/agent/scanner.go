@@ -11,7 +11,7 @@ import (
 )
 
 // scanner runs the scans, one at a time: all processes' stat each Quick, and
-// everything when that shows a change, every Full, and when asked.
+// everything when that shows a change, when its period is over, and when asked.
 type scanner struct {
 	mu       sync.Mutex
 	asked    uint64 // number of the scan that somebody waits for
