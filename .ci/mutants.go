@@ -84,6 +84,7 @@ var mutants = []mutant{
 	{"left or lost: reboot", "drain/next.go", "end := Ended{Key: k, End: Lost, By: \"the host", "end := Ended{Key: k, End: LeftHost, By: \"owner\" + \"the host", []string{"./drain"}},
 	{"tickets: cleaning", "probes/agent/acts.go", "open := openTickets(a.tickets)\n\tif len(open) == 0 {", "open := openTickets(a.tickets)\n\tif len(open) >= 0 {", agent("Clean|Ticket|Admission")},
 	{"tickets: proof", "fleet/proof/issues.go", "for _, t := range f.OpenTickets() {", "for _, t := range f.OpenTickets()[:0] {", []string{"./fleet/proof"}},
+	{"one copy: removed without the other", "drain/levered.go", "if why := d.removable(it); !why.IsZero() {", "if why := d.removable(it); why.Code == \"x\" {", []string{"./drain", "-run", "OtherCopy"}},
 	{"one copy: order of undoing", "drain/move.go", "for _, s := range slices.Backward(m.Steps) {", "for _, s := range m.Steps {", seeds("1", "150")},
 	{"one replacement: what a start left", "drain/levered.go", "if b.leaves(a) {", "if b.leaves(a) && a.ID == \"\" {", []string{"./drain", "-run", "Start"}},
 	{"park: on word only", "drain/apply_items.go", "case a.Step == StepResume && a.Op == OpDo && it.Resume.IsZero():", "case a.Step == StepResume && a.Op == OpDo && it.Resume.By == \"x\":", []string{"./drain", "-run", "Resume"}},

@@ -135,7 +135,7 @@ func reincarnate(old Item, f Found, at time.Time, late bool) Item {
 		it.Park, it.ParkBy = old.Park, old.ParkBy
 	}
 	if old.Open() {
-		it.StartedAt, it.HealthyAt, it.FlippedAt, it.Unsure, it.Remains, it.Move = old.StartedAt, old.HealthyAt, old.FlippedAt, old.Unsure, old.Remains, old.Move
+		it.StartedAt, it.HealthyAt, it.FlippedAt, it.FlippedTo, it.Unsure, it.Remains, it.Move = old.StartedAt, old.HealthyAt, old.FlippedAt, old.FlippedTo, old.Unsure, old.Remains, old.Move
 		it.Target, it.FirstAct, it.Overdue = old.Target, old.FirstAct, old.Overdue
 		if it.Move.Resting() || it.Move.Resuming() { // it is the same one, that rests or comes back
 			it.Resume, it.Fails, it.RetryAt, it.Reason, it.Step = old.Resume, old.Fails, old.RetryAt, old.Reason, old.Step
@@ -301,7 +301,7 @@ func (it *Item) succeeded(a Act, at time.Time) {
 		}
 		it.StartedAt, it.HealthyAt, it.Unsure = first(it.StartedAt, at), at, Unsure{}
 	case StepFlip, StepRepoint:
-		it.FlippedAt = at
+		it.FlippedAt, it.FlippedTo = at, a.Target
 	case StepUnready:
 		it.UnreadyAt = at
 	case StepQuiesce:

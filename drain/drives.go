@@ -198,6 +198,9 @@ type Act struct {
 	Of    string      `json:"of,omitempty"`    // status: the act that is asked about
 	Class fleet.Class `json:"class,omitempty"` // whose way it takes, with the first act of a move
 	Steps []Step      `json:"steps,omitempty"` // the whole way, with the first act of a move
+	// Machine is the one that the target is, with the first act of a move: what is
+	// brought there is on that machine, and on no other of its name.
+	Machine string `json:"machine,omitempty"`
 	// With the first act of one that is parked: that it is, and on what its snapshot
 	// depends.
 	Park   bool              `json:"park,omitempty"`

@@ -131,6 +131,8 @@ func (d *decider) rollback(it Item) string {
 		return "the deadline is reached"
 	case it.Held, it.Keep, it.Kept != "", d.excepted(it):
 		return "it is to stay"
+	case d.swapped(it):
+		return it.Target.Name() + " is another machine now"
 	case it.Class != m.Class:
 		return "its class is " + it.Class.String() + " now"
 	case m.Failed != "" && (m.Result == Refused || m.Failed == StepRestore || it.Fails >= giveUp):
@@ -226,6 +228,8 @@ func (d *decider) setOut(it Item) {
 	} else if first.Target, why = d.place(it); first.Target == "" {
 		d.because(it, why)
 		return
+	} else if v, listed := d.target(first.Target); listed {
+		first.Machine, _ = v.Machine()
 	}
 	d.moving++
 	d.promise(first.Target, it)
@@ -241,7 +245,14 @@ func (d *decider) forward(it Item) {
 	case !it.Move.NoReturn && d.doubted(it):
 		return
 	}
-	d.step(it, it.Move.Next())
+	next := it.Move.Next()
+	if next == StepRemove {
+		if why := d.removable(it); !why.IsZero() {
+			d.because(it, why)
+			return
+		}
+	}
+	d.step(it, next)
 }
 
 // step asks for one step of a move.

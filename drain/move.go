@@ -85,19 +85,21 @@ func rest(s Step) bool { return s == StepPark || s == StepWake }
 // the lever's word that it is: a target that nobody could confirm as destroyed
 // keeps the source paused.
 type Move struct {
-	Lever  string             `json:"lever,omitempty"`
-	Class  fleet.Class        `json:"class,omitempty"` // whose way it takes
-	Run    fleet.Run          `json:"run,omitzero"`    // the incarnation with which it began
-	Steps  []Step             `json:"steps,omitempty"` // the whole way
-	Begun  map[Step]time.Time `json:"begun,omitempty"` // and not undone
-	Done   map[Step]time.Time `json:"done,omitempty"`  // and not undone
-	State  json.RawMessage    `json:"state,omitempty"` // the lever's own, handed to its next step
-	Says   string             `json:"says,omitempty"`  // its progress
-	Asked  string             `json:"asked,omitempty"` // the act that still runs at the lever, to be asked about
-	AskAt  time.Time          `json:"ask_at,omitzero"` // when it last said so
-	Failed Step               `json:"failed,omitempty"`
-	Result Result             `json:"result,omitempty"` // of the step that failed
-	Rounds int                `json:"rounds,omitempty"` // moves that were rolled back because a step failed
+	Lever string      `json:"lever,omitempty"`
+	Class fleet.Class `json:"class,omitempty"` // whose way it takes
+	Run   fleet.Run   `json:"run,omitzero"`    // the incarnation with which it began
+	Steps []Step      `json:"steps,omitempty"` // the whole way
+	// Machine is the one that its target was when it began; see Act.
+	Machine string             `json:"machine,omitempty"`
+	Begun   map[Step]time.Time `json:"begun,omitempty"` // and not undone
+	Done    map[Step]time.Time `json:"done,omitempty"`  // and not undone
+	State   json.RawMessage    `json:"state,omitempty"` // the lever's own, handed to its next step
+	Says    string             `json:"says,omitempty"`  // its progress
+	Asked   string             `json:"asked,omitempty"` // the act that still runs at the lever, to be asked about
+	AskAt   time.Time          `json:"ask_at,omitzero"` // when it last said so
+	Failed  Step               `json:"failed,omitempty"`
+	Result  Result             `json:"result,omitempty"` // of the step that failed
+	Rounds  int                `json:"rounds,omitempty"` // moves that were rolled back because a step failed
 	// NoReturn says that the other copy is the one that counts: from here on the
 	// move can only be finished.
 	NoReturn bool `json:"no_return,omitempty"`
@@ -194,7 +196,7 @@ func (m Move) begin(a Act, it Item, at time.Time) Move {
 		return m
 	}
 	if len(m.Steps) == 0 {
-		m = Move{Lever: a.Lever, Class: a.Class, Run: it.Run, Steps: slices.Clone(a.Steps), Rounds: m.Rounds, Park: a.Park, Compat: maps.Clone(a.Compat)}
+		m = Move{Lever: a.Lever, Class: a.Class, Run: it.Run, Steps: slices.Clone(a.Steps), Machine: a.Machine, Rounds: m.Rounds, Park: a.Park, Compat: maps.Clone(a.Compat)}
 	}
 	m.Begun = set(m.Begun, a.Step, at)
 	m.NoReturn = m.NoReturn || noReturn(a.Step)

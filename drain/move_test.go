@@ -371,3 +371,75 @@ func TestNextDrainKnowsWhatIsPaused(t *testing.T) {
 		t.Fatalf("%+v\n%s", s, w.dump())
 	}
 }
+
+// What a move has left here goes only while the host that took it over is the one
+// to which it was brought, and answers.
+func TestRemoveWaitsForTheOtherCopy(t *testing.T) {
+	for name, c := range map[string]struct {
+		happens func(*world)
+		code    string
+		heals   func(*world)
+	}{
+		"no longer listed": {func(w *world) { w.targets = []fleet.HostID{"prod/t2"} }, WaitCopyGone, func(w *world) { w.targets = []fleet.HostID{"prod/t1", "prod/t2"} }},
+		"another machine":  {func(w *world) { w.swapped = map[fleet.HostID]string{"prod/t1": "m9"} }, WaitCopyGone, func(w *world) { w.swapped = nil }},
+		"silent":           {func(w *world) { w.mute = map[fleet.HostID]bool{"prod/t1": true} }, WaitCopyUnread, func(w *world) { w.mute = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.add("db", fleet.Durable, levered(0))
+			w.answer = func(a Act) (Result, string) {
+				if a.Step == StepProve {
+					c.happens(w)
+				}
+				return Done, ""
+			}
+			w.start(45 * time.Minute)
+			w.until(5*time.Minute, "it waits", w.reason("db", c.code))
+			w.idle(time.Minute)
+			if got := w.tags(wk("db")); slices.Contains(got, StepRemove) || w.s.Items[wk("db")].Target != "prod/t1" {
+				t.Fatalf("%v\n%s", got, w.dump())
+			}
+			c.heals(w)
+			w.until(5*time.Minute, "empty", w.phase(Empty))
+		})
+	}
+}
+
+// A person who has saved it lets the drain go on.
+func TestKeepWhereTheOtherCopyIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.add("db", fleet.Durable, levered(0))
+	w.answer = func(a Act) (Result, string) {
+		if a.Step == StepProve {
+			w.targets = []fleet.HostID{"prod/t2"}
+		}
+		return Done, ""
+	}
+	w.start(10 * time.Minute)
+	w.until(20*time.Minute, "the deadline", w.phase(DeadlineReached))
+	if w.s.Unsettled() || len(w.s.Left) != 1 || w.s.Left[0].Reason.Code != WaitCopyGone {
+		t.Fatalf("unsettled %v, left %v", w.s.Unsettled(), w.s.Left)
+	}
+	w.ask(AskExtend{Until: w.now.Add(time.Hour)})
+	w.ask(AskKeep{Key: wk("db"), Reason: "saved"})
+	w.ask(RecAccepted{Key: wk("db"), Reason: "saved"})
+	w.until(5*time.Minute, "empty", w.phase(Empty))
+}
+
+// A move to a host that became another machine in its midst is rolled back.
+func TestMoveToAHostThatIsAnotherMachine(t *testing.T) {
+	w := newWorld(t)
+	w.add("vm", fleet.Pausable, levered(1))
+	w.answer = func(a Act) (Result, string) {
+		if a.Step == StepShip && a.Op == OpDo && w.swapped == nil {
+			w.swapped = map[fleet.HostID]string{"prod/t1": "m9"}
+		}
+		return Done, ""
+	}
+	w.start(45 * time.Minute)
+	w.until(10*time.Minute, "empty", w.phase(Empty))
+	want := append([]Step{StepSnapshot, StepShip, "undo-ship", "undo-snapshot"}, pausableWay...)
+	if got := w.tags(wk("vm")); !slices.Equal(got, want) {
+		t.Fatalf("%v\n%s", got, w.dump())
+	}
+}

@@ -223,6 +223,12 @@ func settle(t *rapid.T, w *world) {
 		if w.s.Phase == Empty {
 			return
 		}
+		for k, it := range w.s.Items { // what is left here was saved, by hand
+			if it.Open() && it.Reason.Code == WaitCopyGone {
+				w.askAny(AskKeep{Key: k})
+				w.askAny(RecAccepted{Key: k, Reason: "saved"})
+			}
+		}
 		for _, l := range w.s.Lost {
 			if _, ok := w.s.Accepted[l.Key]; !ok {
 				w.askAny(RecAccepted{Key: l.Key, Reason: "known"})

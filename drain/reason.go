@@ -54,6 +54,8 @@ const (
 	WaitUndo         = "undo"           // step, why: the move is rolled back
 	WaitRolledBack   = "rolled_back"    // detail: a move failed and was rolled back; it runs here as before
 	WaitTwoCopies    = "two_copies"     // target, detail: it stays paused until the other copy is known to be gone
+	WaitCopyGone     = "copy_gone"      // target, has and wants where it is another machine: what was brought there is gone with it
+	WaitCopyUnread   = "copy_unread"    // target, detail: what is left here goes once that can be read
 	WaitLeaving      = "leaving"        // its lever says that it has left, and it is still there
 	WaitUnready      = "unready"        // it is being taken out of traffic
 	WaitBusy         = "in_flight"      // detail: requests are on their way
@@ -71,7 +73,7 @@ func NeedsPerson(code string) bool {
 	switch code {
 	case WaitUnclassified, WaitNoStrategy, WaitNoCommand, WaitNoReceiver, WaitNoTime,
 		WaitNotPlanned, WaitOtherMachine, WaitBlind, WaitRebooted, WaitHeld,
-		WaitHold, WaitSurvived, WaitNewer, WaitNoProcess, WaitNoLever, WaitRolledBack, WaitTwoCopies, WaitTargetGone,
+		WaitHold, WaitSurvived, WaitNewer, WaitNoProcess, WaitNoLever, WaitRolledBack, WaitTwoCopies, WaitTargetGone, WaitCopyGone,
 		WaitParkedStays, WaitNotResumed, WaitOtherHere:
 		return true
 	}

@@ -45,7 +45,8 @@ func (d *decider) gone(it Item) bool {
 	if it.Unsure.At.After(since) {
 		since = it.Unsure.At
 	}
-	return !d.listed(it.Target) && d.now.Sub(since) > d.p.CacheWindow
+	_, listed := d.target(it.Target)
+	return !listed && d.now.Sub(since) > d.p.CacheWindow
 }
 
 // beyondReach reports whether an item can't go on because its target is gone, and
@@ -58,20 +59,12 @@ func (d *decider) beyondReach(it Item) bool {
 	return true
 }
 
-func (d *decider) listed(id fleet.HostID) bool {
-	for _, v := range d.v.Targets {
-		if v.Host.ID == id {
-			return true
-		}
-	}
-	return false
-}
-
 // InDoubt names the target on which a replacement of a workload may run of which
 // it is not known whether it answers.
 func (s State) InDoubt(k fleet.Key) (on fleet.HostID, doubt bool) {
 	it := s.Items[k]
-	if !it.Open() || it.Target == "" || !it.FlippedAt.IsZero() || it.Move.Underway() {
+	flipped := !it.FlippedAt.IsZero() && !it.HealthyAt.IsZero() // else it is asked anew whether it answers
+	if !it.Open() || it.Target == "" || flipped || it.Move.Underway() {
 		return "", false
 	}
 	if !it.Unsure.IsZero() || !it.Remains.IsZero() || !it.StartedAt.IsZero() && it.HealthyAt.IsZero() {
@@ -89,8 +82,8 @@ func (s State) InDoubt(k fleet.Key) (on fleet.HostID, doubt bool) {
 func (a Act) replaces() bool { return a.Target != "" && (a.Step == StepStart || a.Step == StepHealth) }
 
 // applyTargetGone takes a person's word that a target will run nothing again: what
-// was started there counts for nothing, acts there are not asked about any more,
-// and a replacement is started elsewhere. A move's other copy is another matter:
+// was started there counts for nothing, nor does the flip to it; acts there are not
+// asked about any more, and a replacement is started elsewhere. A move's other copy is another matter:
 // only its lever can say that it is gone.
 func applyTargetGone(s State, e Event, a AskTargetGone) (State, error) {
 	if on, doubt := s.InDoubt(a.Key); !doubt || on != a.Target {
@@ -102,7 +95,7 @@ func applyTargetGone(s State, e Event, a AskTargetGone) (State, error) {
 		}
 	}
 	return change(s, a.Key, func(it *Item) {
-		it.Unsure, it.Remains, it.StartedAt, it.HealthyAt = Unsure{}, Remains{}, time.Time{}, time.Time{}
+		it.Unsure, it.Remains, it.StartedAt, it.HealthyAt, it.FlippedAt = Unsure{}, Remains{}, time.Time{}, time.Time{}, time.Time{}
 		it.Move.Asked, it.Move.Failed, it.Move.Result = "", "", ""
 		it.RetryAt, it.Fails = time.Time{}, 0
 		if !it.Held && !it.Keep {

@@ -195,3 +195,24 @@ func TestStoppedInMidMoveAndRebooted(t *testing.T) {
 		t.Errorf("it still waits for %v", w.s.Waiting)
 	}
 }
+
+// A replacement to which the claim has moved is asked once more whether it answers,
+// and its host is gone for good: on a person's word another one is started, and the
+// claim moves there.
+func TestTargetGoneAfterTheFlip(t *testing.T) {
+	w := newWorld(t)
+	w.add("web", fleet.Stateless, stubborn)
+	w.start(2 * time.Hour)
+	w.until(2*time.Minute, "flipped", func() bool { return !w.s.Items[wk("web")].FlippedAt.IsZero() })
+	w.idle(time.Minute)
+	w.ask(AskHold{Key: wk("web")})
+	w.targets = []fleet.HostID{"prod/t2"}
+	delete(w.copies, "prod/t1")
+	w.ask(AskRetry{Key: wk("web")})
+	w.until(2*time.Minute, "named", w.reason("web", WaitTargetGone))
+	w.ask(AskTargetGone{Key: wk("web"), Target: "prod/t1"})
+	w.until(2*time.Minute, "flipped again", func() bool { return w.s.Items[wk("web")].FlippedTo == "prod/t2" })
+	if it := w.s.Items[wk("web")]; it.Class != fleet.Stateless || it.Target != "prod/t2" || !it.Open() {
+		t.Fatalf("%+v", it)
+	}
+}

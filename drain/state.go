@@ -146,11 +146,12 @@ type Item struct {
 	Placed   uint64        `json:"placed,omitempty"` // the journal's number of the intent that chose the target
 
 	// The replacement belongs to the workload: these survive a restart of it.
-	StartedAt time.Time `json:"started_at,omitzero"`
-	HealthyAt time.Time `json:"healthy_at,omitzero"`
-	FlippedAt time.Time `json:"flipped_at,omitzero"`
-	Unsure    Unsure    `json:"unsure,omitzero"` // of a start on Target
-	Remains   Remains   `json:"remains,omitzero"`
+	StartedAt time.Time    `json:"started_at,omitzero"`
+	HealthyAt time.Time    `json:"healthy_at,omitzero"`
+	FlippedAt time.Time    `json:"flipped_at,omitzero"`
+	FlippedTo fleet.HostID `json:"flipped_to,omitempty"` // where its claim went last
+	Unsure    Unsure       `json:"unsure,omitzero"`      // of a start on Target
+	Remains   Remains      `json:"remains,omitzero"`
 
 	// The move too: what a lever has done, and what its next step needs.
 	Move Move `json:"move,omitzero"`
@@ -230,7 +231,7 @@ func (s State) Unsettled() bool {
 		return false
 	}
 	for _, it := range s.Items {
-		if it.Open() && it.Move.Underway() && it.Fails < giveUp && !(it.Move.NoReturn && (it.Held || it.Keep)) {
+		if it.Open() && it.Move.Underway() && it.Fails < giveUp && it.Reason.Code != WaitCopyGone && !(it.Move.NoReturn && (it.Held || it.Keep)) {
 			return true
 		}
 	}

@@ -97,14 +97,15 @@ type world struct {
 	// what levers do
 	sites map[fleet.Key]*site
 	// what was started elsewhere, and what every target's agent shows of it
-	copies map[fleet.HostID]map[fleet.Key]bool
-	mute   map[fleet.HostID]bool // targets that can't be read
-	lost   bool                  // starts that nobody hears of have come to nothing
-	code   string                // of failures
-	compat map[string]string     // versions that the host states
-	runs   map[string]*leverRun
-	last   map[fleet.Key]*proc // as it was when its snapshot was taken
-	slow   time.Duration       // of acts that a lever says are still running
+	copies  map[fleet.HostID]map[fleet.Key]bool
+	mute    map[fleet.HostID]bool   // targets that can't be read
+	swapped map[fleet.HostID]string // targets that are another machine now
+	lost    bool                    // starts that nobody hears of have come to nothing
+	code    string                  // of failures
+	compat  map[string]string       // versions that the host states
+	runs    map[string]*leverRun
+	last    map[fleet.Key]*proc // as it was when its snapshot was taken
+	slow    time.Duration       // of acts that a lever says are still running
 }
 
 func newWorld(t tb) *world {
@@ -283,7 +284,11 @@ func (w *world) there(id fleet.HostID) fleet.Facts {
 	for _, k := range slices.SortedFunc(maps.Keys(w.copies[id]), fleet.Key.Compare) {
 		all = append(all, fleet.Workload{Key: k, Phase: fleet.Running})
 	}
-	return fleet.Facts{At: w.now, Workloads: fleet.Read(all, "t", w.now, 0)}
+	machine := "m-" + id.Name()
+	if m := w.swapped[id]; m != "" {
+		machine = m
+	}
+	return fleet.Facts{At: w.now, Machine: machine, Workloads: fleet.Read(all, "t", w.now, 0)}
 }
 
 // started puts a replacement on a target. There must never be one elsewhere.

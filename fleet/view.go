@@ -53,6 +53,18 @@ func (v *HostView) Holds() (Holds, time.Time, bool) { // readings are large: non
 	return Holds{}, time.Time{}, false
 }
 
+// Machine is the machine that last answered as the host.
+func (v *HostView) Machine() (string, bool) {
+	f, s := &v.Facts, &v.Summary
+	switch {
+	case f.Status == OK && (s.Status != OK || !s.Value.At.After(f.Value.At)):
+		return f.Value.Machine, true
+	case s.Status == OK:
+		return s.Value.Machine, true
+	}
+	return "", false
+}
+
 // Count returns how many findings have the verdict.
 func (v HostView) Count(verdict Verdict) int {
 	n := 0

@@ -374,10 +374,7 @@ func (l *looker) Look(ctx context.Context, id fleet.HostID) (fleet.HostView, err
 
 func (l *looker) Targets(fleet.HostID) []fleet.HostView {
 	var out []fleet.HostView
-	for _, t := range l.c.w.order0 {
-		if l.c.w.drains(t) {
-			continue
-		}
+	for _, t := range l.c.w.targets() {
 		if v, err := l.c.obs.Look(context.Background(), t); err == nil {
 			out = append(out, v)
 		}

@@ -23,6 +23,7 @@ type host struct {
 	skew    time.Duration
 	off     time.Time // until when it does not answer
 	gone    bool      // for good
+	dropped bool      // its plane lists it no more
 	back    time.Time // when an agent that ended is started again
 	full    time.Time // until when its disk takes no write
 	agent   *agent

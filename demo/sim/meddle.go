@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"ebb/drain"
@@ -72,20 +74,20 @@ func (w *World) meddle() {
 		w.gate(id, c)
 		return
 	}
-	switch what := r.IntN(48); {
+	switch what := r.IntN(49); {
 	case what < 4:
 		if w.free(id) {
 			c.drive(id)
 		}
-	case what < 13:
+	case what < 14:
 		w.fault(what-4, c, h)
-	case what < 18:
+	case what < 19:
 		w.create(id)
-	case what < 25:
+	case what < 26:
 		w.happen(id, w.pick(id))
-	case what < 28:
+	case what < 29:
 		w.gate(id, c)
-	case what < 32 && w.signed:
+	case what < 33 && w.signed:
 		w.count("intruded")
 		w.intrude(id)
 	default:
@@ -153,13 +155,47 @@ func (w *World) fault(what int, c *console, h *host) {
 			return
 		}
 		h.skew = []time.Duration{0, time.Hour, -time.Hour}[r.IntN(3)]
+	case 9:
+		if r.IntN(3) == 0 {
+			w.vanish(w.hosts[w.targets()[r.IntN(2)]])
+		}
 	}
+}
+
+// vanish ends a target for good, with all that was begun on it; its plane lists
+// it no more. Another machine of its name may come later.
+func (w *World) vanish(h *host) {
+	if h.gone {
+		return
+	}
+	w.count("fault a target gone")
+	for _, s := range w.sites {
+		if s.up && s.at == h.id {
+			s.up = false
+		}
+	}
+	h.end()
+	h.dropped = true
+	if w.rng.IntN(2) == 0 {
+		w.after(time.Duration(1+w.rng.IntN(20))*time.Minute, func() { w.replace(h) })
+	}
+}
+
+// doubted is a workload whose replacement may run on a target that is gone.
+func (w *World) doubted(id fleet.HostID) (fleet.Key, fleet.HostID) {
+	s := w.watches[id].state
+	for _, k := range slices.SortedFunc(maps.Keys(s.Items), fleet.Key.Compare) {
+		if on, doubt := s.InDoubt(k); doubt && w.hosts[on].dropped {
+			return k, on
+		}
+	}
+	return fleet.Key{}, ""
 }
 
 // replace has another machine answer at a host's address.
 func (w *World) replace(h *host) {
 	n := newHost(w, h.id, h.gen+1)
-	n.skew = h.skew
+	n.skew, n.slots = h.skew, h.slots
 	w.hosts[h.id] = n
 }
 

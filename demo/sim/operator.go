@@ -17,6 +17,10 @@ func (w *World) ask(id fleet.HostID, p *proc) {
 	say := func(b drain.Body) { _ = e.Ask(ctx, id, s.Drain, b) }
 	now, _ := w.log.Now(ctx)
 	minutes := func(most int) time.Duration { return time.Duration(1+r.IntN(most)) * time.Minute }
+	if k, on := w.doubted(id); on != "" && r.IntN(2) == 0 {
+		say(drain.AskTargetGone{Key: k, Target: on, Reason: "it is gone"})
+		return
+	}
 	switch what := r.IntN(16); {
 	case what == 0 && r.IntN(3) == 0:
 		say(drain.AskStop{Reason: "stop"})

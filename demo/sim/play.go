@@ -138,6 +138,9 @@ func (x *watch) attend(patience, tried map[fleet.HostID]time.Time) bool {
 		patience[x.id] = time.Now()
 		_ = w.op.eng.Ask(context.Background(), x.id, s.Drain, drain.AskRetry{})
 	}
+	if k, on := w.doubted(x.id); on != "" {
+		_ = w.op.eng.Ask(context.Background(), x.id, s.Drain, drain.AskTargetGone{Key: k, Target: on, Reason: "it is gone"})
+	}
 	c := w.consoles[0]
 	if c.turns[x.id] == nil && !s.Phase.Ended() && time.Since(tried[x.id]) > drain.LeaseTTL {
 		tried[x.id] = time.Now()

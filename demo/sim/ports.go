@@ -112,6 +112,9 @@ func (p *planePort) Hosts(context.Context) ([]fleet.Host, error) {
 	return call(p.c, "plane", "hosts", func() ([]fleet.Host, error) {
 		var out []fleet.Host
 		for _, id := range p.c.w.order0 {
+			if p.c.w.hosts[id].dropped {
+				continue
+			}
 			f := p.c.w.plane.flags[id]
 			out = append(out, fleet.Host{ID: id, Address: id.Name(), Instance: p.c.w.hosts[id].machine,
 				Draining: f.Set, DrainWhy: f.Why, DrainWho: f.Who, DrainAt: f.At})

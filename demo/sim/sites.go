@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -28,6 +29,7 @@ type site struct {
 // effort is what a lever does for one act. It goes on without its driver.
 type effort struct {
 	act    drain.Act
+	on     string // the machine of the target with which the move began
 	at     time.Time
 	final  drain.Result
 	effect bool
@@ -66,10 +68,12 @@ func (w *World) lever(j drain.Job) drain.Answer {
 		}
 	}
 	n := w.draw("lever " + a.Key.ID)
-	r := &effort{act: a, at: time.Now(), final: drain.Done, effect: true}
+	r := &effort{act: a, on: cmp.Or(a.Machine, j.Item.Move.Machine), at: time.Now(), final: drain.Done, effect: true}
 	switch {
 	case w.faults && n%8 == 0:
 		r.final, r.effect = drain.FailedAct, n/8%2 == 0 // it may have come about all the same
+	case w.without(r):
+		r.final, r.effect = drain.FailedAct, false
 	case w.faults && n%8 == 1:
 		r.final, r.effect = drain.Refused, false
 	case n%3 == 0 && a.Op == drain.OpDo:
@@ -79,6 +83,14 @@ func (w *World) lever(j drain.Job) drain.Answer {
 	w.order = append(w.order, a.ID)
 	w.land()
 	return r.answer()
+}
+
+// without reports whether a step's target is gone, or another machine than the one
+// with which the move began: nothing can be done there, and nothing is undone
+// there either.
+func (w *World) without(r *effort) bool {
+	t := w.hosts[r.act.Target]
+	return r.act.Op == drain.OpDo && t != nil && (t.gone || r.on != "" && r.on != t.machine)
 }
 
 func (r *effort) answer() drain.Answer {
@@ -103,6 +115,9 @@ func (w *World) land() {
 			continue
 		}
 		r.landed = true
+		if w.without(r) {
+			r.final, r.effect = drain.FailedAct, false // while it was at it
+		}
 		if r.effect {
 			w.effect(r.act)
 			w.checkCopies(r.act.Key, string(r.act.Op)+" "+string(r.act.Step))

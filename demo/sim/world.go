@@ -122,6 +122,9 @@ func newWorld(seed uint64) *World {
 	return w
 }
 
+// targets are the hosts that take what comes from others.
+func (w *World) targets() []fleet.HostID { return w.order0[len(w.sources):] }
+
 func (w *World) drains(id fleet.HostID) bool { return slices.Contains(w.sources, id) }
 
 // newID makes the ids of the engines.

@@ -31,7 +31,7 @@
 //	  "drain": "d-31c0", "epoch": 3, "for": "kernel", "deadline": "2026-11-29T15:00:00Z",
 //	  "workload": {"kind": "notebook", "id": "nb-7", "class": "pausable", "owner": "lena"},
 //	  "source": {"id": "prod/gpu-041", "address": "gpu-041", "machine": "5f0c…"},
-//	  "target": {"id": "prod/gpu-044", "address": "gpu-044"},
+//	  "target": {"id": "prod/gpu-044", "address": "gpu-044", "machine": "9c41…"},
 //	  "state": {"snapshot": "s3://…"}          what its last answer said
 //	}
 //
@@ -78,6 +78,9 @@
 //     taken back: it may answer no_return.
 //   - An op or a step that it does not know is refused or failed, and so is
 //     a lower epoch than one that it has seen for the drain.
+//   - target.machine is the machine that the target was when the move began. Where
+//     another one answers under its name, nothing of the move is there: a step is
+//     failed, and ebb does not ask for remove.
 //   - wait says why it can't begin yet; refused that it won't, and names both
 //     values; failed that it tried.
 //

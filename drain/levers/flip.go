@@ -30,7 +30,11 @@ func (l Flip) Do(ctx context.Context, j drain.Job) (drain.Answer, error) {
 	if !ok {
 		return drain.Answer{Result: drain.Done, Detail: "the plane keeps no claims of its own"}, nil
 	}
-	if err := mover.Move(ctx, j.Act.Key, j.Source.ID, j.Act.Target); err != nil {
+	from := j.Source.ID
+	if last := j.Item.FlippedTo; last != "" && last != j.Act.Target { // to a host that is gone since
+		from = last
+	}
+	if err := mover.Move(ctx, j.Act.Key, from, j.Act.Target); err != nil {
 		return drain.Answer{}, fmt.Errorf("move the claim of %s to %s: %w", j.Act.Key, j.Act.Target, err)
 	}
 	return drain.Answer{Result: drain.Done}, nil

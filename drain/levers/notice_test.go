@@ -176,6 +176,15 @@ func TestFlip(t *testing.T) {
 	if a, err := flip.Do(t.Context(), j); err != nil || a.Result != drain.Done || len(m.moved) != 1 || m.moved[0] != "vm/7 p/h p/t" {
 		t.Errorf("%v, %+v, %v", err, a, m.moved)
 	}
+	again := j
+	again.Item.FlippedTo = "p/lost" // a host that is gone since
+	if _, err := flip.Do(t.Context(), again); err != nil || m.moved[len(m.moved)-1] != "vm/7 p/lost p/t" {
+		t.Errorf("%v, %+v", err, m.moved)
+	}
+	again.Item.FlippedTo = "p/t"
+	if _, err := flip.Do(t.Context(), again); err != nil || m.moved[len(m.moved)-1] != "vm/7 p/h p/t" {
+		t.Errorf("repeated: %v, %+v", err, m.moved)
+	}
 	j.Act.Target = "p/full"
 	if _, err := flip.Do(t.Context(), j); err == nil || !strings.Contains(err.Error(), "no room") {
 		t.Errorf("got %v", err)

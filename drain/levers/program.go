@@ -2,6 +2,7 @@ package levers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -246,14 +247,11 @@ func (l Programs) request(ctx context.Context, j drain.Job) Request {
 	if len(steps) == 0 {
 		steps = it.Move.Steps
 	}
-	target := j.Act.Target
-	if target == "" {
-		target = it.Target
-	}
+	target := cmp.Or(j.Act.Target, it.Target)
 	return Request{Op: string(j.Act.Op), Act: j.Act.ID, Of: j.Act.Of, Step: j.Act.Step, Steps: steps,
 		Drain: j.Drain, Epoch: j.Epoch, For: j.For, Deadline: j.Until, State: it.Move.State,
 		Workload: Workload{Kind: j.Act.Key.Kind, ID: j.Act.Key.ID, Class: it.Class, Owner: it.Owner, Run: it.Run, Needs: it.Needs},
-		Source:   l.place(ctx, j.Source.ID, j.Machine), Target: l.place(ctx, target, "")}
+		Source:   l.place(ctx, j.Source.ID, j.Machine), Target: l.place(ctx, target, cmp.Or(j.Act.Machine, it.Move.Machine))}
 }
 
 // place looks an address up; where nobody knows it, the name has to do.

@@ -68,6 +68,10 @@ func waitsForItself(r fleet.Reason) (string, bool) {
 		return join("; decided at ", join(": ", text, Text(a("detail"))), When(a("until"))), true
 	case drain.WaitTargetGone:
 		return "its replacement may run on " + nameOf(a("target")) + ", which is no longer in the fleet: ask target-gone once that is known to be gone", true
+	case drain.WaitCopyGone:
+		return goneCopy(nameOf(a("target")), a("has") != ""), true
+	case drain.WaitCopyUnread:
+		return join(": ", "what is left of it here goes once "+nameOf(a("target"))+", which took it over, can be read", Text(a("detail"))), true
 	case drain.WaitFlip:
 		return join(" to ", "moving its claim", nameOf(a("target"))), true
 	case drain.WaitNotice:
@@ -222,6 +226,15 @@ func retry(at string) string {
 	return "; tried again at " + When(at)
 }
 
+// goneCopy says that what is left of a workload here may be all there is.
+func goneCopy(target string, swapped bool) string {
+	what := "which took it over, is no longer in the fleet"
+	if swapped {
+		what = "which took it over, is another machine now"
+	}
+	return target + ", " + what + ": what is left of it here is not removed; save it, then keep it or escalate it by name"
+}
+
 // Brief is Reason in few words, for narrow columns.
 func Brief(r fleet.Reason) string {
 	a := func(k string) string { return r.Args[k] }
@@ -240,6 +253,10 @@ func Brief(r fleet.Reason) string {
 		return join(" on ", "started?", nameOf(a("target")))
 	case drain.WaitTargetGone:
 		return nameOf(a("target")) + " gone?"
+	case drain.WaitCopyGone:
+		return "its new host is gone: save it"
+	case drain.WaitCopyUnread:
+		return nameOf(a("target")) + " can't be read"
 	case drain.WaitFlip:
 		return join(" to ", "flip", nameOf(a("target")))
 	case drain.WaitNotice:
