@@ -24,9 +24,11 @@ type (
 	AskExtend struct {
 		Until time.Time `json:"until"`
 	}
-	// AskStop ends the drain and keeps both holds.
+	// AskStop ends the drain and keeps both holds. With Undrain it comes before an
+	// undrain, which lifts the drain's.
 	AskStop struct {
-		Reason string `json:"reason,omitempty"`
+		Reason  string `json:"reason,omitempty"`
+		Undrain bool   `json:"undrain,omitempty"`
 	}
 	// AskClass overrides the class of one workload.
 	AskClass struct {

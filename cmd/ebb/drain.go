@@ -240,7 +240,7 @@ type lifter struct {
 
 func (l *lifter) hear(ev drain.Event) {
 	if ask, ok := decoded[drain.AskStop](ev); ok {
-		l.name, l.undrains = ev.By.Name, ask.Reason == engine.StopToUndrain
+		l.name, l.undrains = ev.By.Name, ask.Undrain
 	}
 	if _, ok := decoded[drain.RecUndrain](ev); ok {
 		l.name = ev.By.Name

@@ -84,9 +84,6 @@ func (e *Engine) held(ctx context.Context, verb string, host fleet.HostID, role 
 	return agent, facts, err
 }
 
-// StopToUndrain is the reason of a stop that comes before a hold is lifted.
-const StopToUndrain = "undrain"
-
 // Undrain stops the drain and lifts its hold; the cordon stays. theirs lifts the
 // hold of a drain that somebody else began, or that this journal does not know.
 func (e *Engine) Undrain(ctx context.Context, host fleet.HostID, theirs bool) (Lifted, error) {
@@ -114,7 +111,7 @@ func (e *Engine) Undrain(ctx context.Context, host fleet.HostID, theirs bool) (L
 	}
 	if ours && !s.Phase.Ended() {
 		// A driver that does not know yet would set the hold again.
-		if err := e.Ask(ctx, host, s.Drain, drain.AskStop{Reason: StopToUndrain}); err != nil && !theirs {
+		if err := e.Ask(ctx, host, s.Drain, drain.AskStop{Reason: "undrain", Undrain: true}); err != nil && !theirs {
 			return Lifted{Holds: facts.Holds}, fmt.Errorf("undrain %s: %w", host, err)
 		}
 	}
