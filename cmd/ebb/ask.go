@@ -12,6 +12,7 @@ import (
 
 	"ebb/cmd/ebb/station"
 	"ebb/drain"
+	"ebb/drain/engine"
 	"ebb/fleet"
 	"ebb/tui/words"
 )
@@ -122,6 +123,11 @@ func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key 
 	if err != nil {
 		return err
 	}
+	if park, ok := body.(drain.AskPark); ok && !park.Ship && len(drain.Against(st, park)) == 0 {
+		if err := wouldPark(ctx, s, st, key); err != nil {
+			return err
+		}
+	}
 	if err := s.Engine.AskOf(ctx, st, body); err != nil {
 		return err
 	}
@@ -144,6 +150,22 @@ func foreseen(ctx context.Context, s *station.Station, st drain.State, key fleet
 		return st, fmt.Errorf("ask about %s: the drain has not looked at %s yet, and it can't be read now: %s", key, st.Host.Name(), v.Facts.Error)
 	}
 	return st.Foreseen(key, v, s.Policy), nil
+}
+
+// wouldPark refuses to ask for what the drain would take and then not do, as the
+// host is now.
+func wouldPark(ctx context.Context, s *station.Station, st drain.State, key fleet.Key) error {
+	v, err := s.Observer.Look(ctx, st.Host)
+	if err != nil {
+		return err
+	}
+	if _, read := v.Facts.Get(); !read {
+		return fmt.Errorf("ask to park %s: whether %s can park it is not known, it can't be read: %s", key, st.Host.Name(), v.Facts.Error)
+	}
+	if why := st.WouldNotPark(key, v, s.Policy); !why.IsZero() {
+		return &engine.Refused{Verb: "ask", Host: st.Host, Issues: []fleet.Issue{{Key: key, Detail: words.Reason(why)}}}
+	}
+	return nil
 }
 
 func unknownAsk(verb string) error {

@@ -155,10 +155,15 @@ func askedEarly(f testFleet) {
 	if early := f.state(host).Early; len(early) != 1 {
 		f.t.Errorf("the drain will hear of %d asks", len(early))
 	}
-	cmd := exec.CommandContext(f.t.Context(), filepath.Join(programs, "ebb"), "ask", host+"/notebook/nb-3", "hold")
-	cmd.Env = f.env("root")
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "knows no notebook/nb-3") {
-		f.t.Errorf("about what is not there: %v\n%s", err, out)
+	for _, c := range []struct{ key, verb, want string }{
+		{"notebook/nb-3", "hold", "knows no notebook/nb-3"},
+		{"notebook/nb-2", "park", "nothing here moves"},
+	} {
+		cmd := exec.CommandContext(f.t.Context(), filepath.Join(programs, "ebb"), "ask", host+"/"+c.key, c.verb)
+		cmd.Env = f.env("root")
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), c.want) {
+			f.t.Errorf("%s %s: %v\n%s", c.verb, c.key, err, out)
+		}
 	}
 }
 
