@@ -55,6 +55,10 @@ func movable(i int, owner string) []Spec {
 	switch i % 4 {
 	case 1:
 		return []Spec{{Kind: "counter", ID: fmt.Sprintf("tally-%d", i), Class: fleet.Pausable, Owner: owner, As: "counter"}}
+	case 2: // a tenant's, which parks on its host
+		s := tenant
+		s.ID, s.Owner = fmt.Sprintf("tenant-%d", i), owner
+		return []Spec{s}
 	case 3:
 		return []Spec{{Kind: "store", ID: fmt.Sprintf("orders-%d", i), Class: fleet.Durable, Owner: "payments", As: "store"},
 			{Kind: pageKind, ID: fmt.Sprintf("shop-%d", i), Class: fleet.Stateless, Owner: owner, Serve: true, Grace: 20 * time.Second}}
