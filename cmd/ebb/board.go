@@ -88,8 +88,7 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 	if n.Parked > 0 {
 		parked = fmt.Sprintf("  %d parked here", n.Parked)
 	}
-	fmt.Fprintf(w, "ends %s (%s)  %s%s  %d need you  %d late  %d lost\n", st.Deadline.Local().Format("15:04:05"),
-		leftText(st.Deadline, now), words.StillLeft(st), parked, n.NeedsYou, n.Overdue, n.Lost)
+	fmt.Fprintf(w, "%s  %s%s  %d need you  %d late  %d lost\n", endsText(st, now), words.StillLeft(st), parked, n.NeedsYou, n.Overdue, n.Lost)
 	if !st.Waiting.IsZero() {
 		fmt.Fprintf(w, "waits: %s\n", widget.Clean(words.Reason(st.Waiting)))
 	}
@@ -101,7 +100,7 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 			continue
 		}
 		next := "·"
-		if at, what := words.Next(it, st, p, now); !at.IsZero() && (!st.Undriven() || !words.ByDriver(what)) {
+		if at, what := words.Next(it, st, p, now); !at.IsZero() {
 			next = what + " " + at.Local().Format("15:04:05")
 		}
 		t.add(mark(it), it.Class.String(), k.String(), orDot(it.Owner), orDot(string(it.Step)), orDot(words.Reason(it.Reason)), next)
@@ -113,6 +112,17 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 		fmt.Fprintf(w, "gate: %s\n", widget.Clean(is.Detail))
 	}
 	return nil
+}
+
+// endsText is until when a drain goes on, or since when it does not.
+func endsText(st drain.State, now time.Time) string {
+	switch {
+	case st.Phase == drain.DeadlineReached:
+		return "deadline " + st.Deadline.Local().Format("15:04:05") + " reached"
+	case st.Phase.Ended():
+		return words.Phase(st.Phase) + " since " + st.Since.Local().Format("15:04:05")
+	}
+	return "ends " + st.Deadline.Local().Format("15:04:05") + " (" + leftText(st.Deadline, now) + ")"
 }
 
 func mark(it drain.Item) string {

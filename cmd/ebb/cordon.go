@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,9 @@ import (
 	"ebb/fleet"
 	"ebb/tui/widget"
 )
+
+// answersIn is how long host and plane may take to answer before that is said.
+const answersIn = 3 * time.Second
 
 func cordonCommand(a *app) *cobra.Command {
 	var reason string
@@ -93,7 +97,12 @@ func (a *app) each(ctx context.Context, s *station.Station, names []string, verb
 }
 
 func (a *app) cordon(ctx context.Context, s *station.Station, id fleet.HostID, reason string, wait bool) error {
+	slow := time.AfterFunc(answersIn, func() {
+		a.note("%s: not both of host and plane have answered yet; trying on, Ctrl-C ends that", id.Name())
+	})
+	defer slow.Stop()
 	r, err := s.Engine.Cordon(ctx, id, reason, wait, func(engine.CordonReport) {
+		slow.Stop()
 		if wait && a.output != "json" {
 			a.note("%s: host and plane are told; proving it takes until the scheduler's cache window has passed", id.Name())
 		}

@@ -190,9 +190,11 @@ func (m *maker) blocks(id fleet.HostID, s drain.State) {
 // ofItem is what comes next of a workload, and what its owner was told.
 func (m *maker) ofItem(id fleet.HostID, s drain.State, it drain.Item) {
 	k := it.Key
+	if s.Driver == "" && m.f.Driving[id] { // the journal has not told yet
+		s.Driver = m.f.Config.Operator
+	}
 	due := words.DueOf(it, s, m.f.Policy, m.clock)
-	comes := !s.Undriven() || m.f.Driving[id] || !words.ByDriver(due.What)
-	if what := due.What; comes && (what == "TERM" || what == "KILL" || what == "expires" || what == "notice") {
+	if what := due.What; what == "TERM" || what == "KILL" || what == "expires" || what == "notice" {
 		if what == "notice" {
 			what = "told, then escalated:"
 		}

@@ -36,11 +36,11 @@ func Next(it drain.Item, s drain.State, p drain.Policy, now time.Time) (at time.
 	return d.At, d.What
 }
 
-// ByDriver reports whether what is due is done by whoever drives: while nobody
+// byDriver reports whether what is due is done by whoever drives: while nobody
 // does, it does not come.
-func ByDriver(what string) bool {
+func byDriver(what string) bool {
 	switch what {
-	case "TERM", "KILL", "notice", "retry":
+	case "TERM", "KILL", "notice", "retry", "lost":
 		return true
 	}
 	return false
@@ -48,11 +48,12 @@ func ByDriver(what string) bool {
 
 // DueOf is Next with what a bar needs. Times are those of the journal's clock,
 // like those in the state. A gap that the policy does not have, as in a replay,
-// is not known: what hangs on it has no time.
+// is not known: what hangs on it has no time. Neither has what a driver would do
+// while there is none.
 func DueOf(it drain.Item, s drain.State, p drain.Policy, now time.Time) Due {
 	d := due(it, s, p, now)
 	d.Key = it.Key
-	if d.At.IsZero() {
+	if d.At.IsZero() || s.Driver == "" && byDriver(d.What) {
 		return Due{Key: it.Key}
 	}
 	if d.From.IsZero() {
@@ -177,7 +178,7 @@ func Blocked(it drain.Item, s drain.State, p drain.Policy, now time.Time) bool {
 	case "", drain.WaitTurn, drain.WaitMissing, drain.WaitStarting, drain.WaitFlip, drain.WaitLever, drain.WaitRunning, drain.WaitUnready, drain.WaitBusy, drain.WaitKill:
 		return false // its turn comes, or something is being done
 	}
-	return DueOf(it, s, p, now).IsZero()
+	return due(it, s, p, now).IsZero()
 }
 
 // Coming is what happens next in a drain, soonest first: each item's next due,

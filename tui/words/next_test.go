@@ -18,8 +18,10 @@ func min5(n int) time.Time { return t0.Add(time.Duration(n) * time.Minute) }
 func TestNext(t *testing.T) {
 	p := drain.DefaultPolicy() // notice 1m, gap 30s, margin 30s, window 35s
 	now := min5(5)
-	running := drain.State{Drain: "d", Phase: drain.Draining, Deadline: min5(60), First: true}
-	over := drain.State{Drain: "d", Phase: drain.DeadlineReached, Deadline: min5(4), First: true}
+	running := drain.State{Drain: "d", Driver: "vm:1", Phase: drain.Draining, Deadline: min5(60), First: true}
+	undriven := running
+	undriven.Driver = ""
+	over := drain.State{Drain: "d", Driver: "vm:1", Phase: drain.DeadlineReached, Deadline: min5(4), First: true}
 	f := func(c fleet.Class) drain.Found {
 		return drain.Found{Class: c, MayDie: true, Budget: fleet.Budget{Move: 20 * time.Minute, Grace: 10 * time.Minute}}
 	}
@@ -41,6 +43,9 @@ func TestNext(t *testing.T) {
 		"outlives":           {it: with(fleet.Ephemeral, func(i *drain.Item) { i.Expires = min5(90) }), s: running, at: min5(60).Add(-12 * time.Minute), what: "notice"},
 		"outlives, no death": {it: with(fleet.Ephemeral, func(i *drain.Item) { i.Expires, i.MayDie = min5(90), false }), s: running},
 		"told":               {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt = min5(5) }), s: running, at: min5(6), what: "TERM"},
+		"expires alone":      {it: with(fleet.Ephemeral, func(i *drain.Item) { i.Expires = min5(9) }), s: undriven, at: min5(9), what: "expires"},
+		"told, undriven":     {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt = min5(5) }), s: undriven},
+		"missing, undriven":  {it: with(fleet.Durable, func(i *drain.Item) { i.MissingAt = min5(5) }), s: undriven},
 		"TERM sent":          {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.TermAt = t0, min5(1) }), s: running, at: min5(11).Add(30 * time.Second), what: "KILL"},
 		"more time":          {it: with(fleet.Stuck, func(i *drain.Item) { i.NoticeAt, i.TermAt, i.Extra = t0, min5(1), 2*time.Minute }), s: running, at: min5(13).Add(30 * time.Second), what: "KILL"},
 		"more time, anew": {it: with(fleet.Stuck, func(i *drain.Item) {
@@ -92,7 +97,7 @@ func TestNextNeverShowsAKillTooEarly(t *testing.T) {
 		it := drain.Item{Found: drain.Found{Class: rapid.SampledFrom(fleet.Classes).Draw(t, "class"), MayDie: rapid.Bool().Draw(t, "may"),
 			Budget: fleet.Budget{Grace: time.Duration(rapid.IntRange(0, 600).Draw(t, "grace")) * time.Second}},
 			NoticeAt: at("notice"), TermAt: at("term"), Term2At: at("term2"), FlippedAt: at("flip")}
-		s := drain.State{Drain: "d", Phase: drain.Draining, Deadline: min5(40)}
+		s := drain.State{Drain: "d", Driver: "vm:1", Phase: drain.Draining, Deadline: min5(40)}
 		when, what := Next(it, s, p, min5(10))
 		if what != "KILL" {
 			return
@@ -109,7 +114,7 @@ func TestNextNeverShowsAKillTooEarly(t *testing.T) {
 func TestComing(t *testing.T) {
 	p := drain.DefaultPolicy()
 	a, b := fleet.Key{Kind: "ci", ID: "88213"}, fleet.Key{Kind: "job", ID: "etl-legacy"}
-	s := drain.State{Drain: "d", Phase: drain.Draining, Deadline: min5(60), First: true, Items: map[fleet.Key]drain.Item{
+	s := drain.State{Drain: "d", Driver: "vm:1", Phase: drain.Draining, Deadline: min5(60), First: true, Items: map[fleet.Key]drain.Item{
 		a: {Found: drain.Found{Key: a, Class: fleet.Ephemeral, Expires: min5(29)}},
 		b: {Found: drain.Found{Key: b, Class: fleet.Stuck, MayDie: true, Budget: fleet.Budget{Grace: 10 * time.Minute}}, NoticeAt: min5(20), TermAt: min5(21)},
 	}}
