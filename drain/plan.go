@@ -267,6 +267,24 @@ func (d *decider) planLever(it *PlanItem) {
 	d.planTarget(it)
 }
 
+// NoWay says why a drain would leave a workload where it is, whatever room other
+// hosts have. Zero: there is a way for it.
+func NoWay(f Found, p Policy) fleet.Reason {
+	d := decider{p: p}
+	switch {
+	case f.Phase == fleet.AtRest:
+		return restReason(f.Class)
+	case f.Class == fleet.Stateless:
+		if what := d.missingCommand(f); what != "" {
+			return fleet.Because(WaitNoCommand, "what", what)
+		}
+	case f.Class == fleet.Pausable, f.Class == fleet.Durable:
+		_, _, why := d.wayOf(f, f.Park)
+		return why
+	}
+	return fleet.Reason{}
+}
+
 // planTurn is the how manieth turn the next move is: moves wait for their turn, so
 // what comes behind the limit begins when those before it are done.
 func (d *decider) planTurn() time.Duration {

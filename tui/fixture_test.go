@@ -184,7 +184,7 @@ func findings041() []fleet.Finding {
 	}
 	agreed := func(k fleet.Key, owner string, c fleet.Class, n int) fleet.Finding {
 		return fleet.Finding{Key: k, Verdict: fleet.Agreed, Class: c, Owner: owner, Since: ago(3 * time.Hour), Claim: claim(k),
-			Workload: &fleet.Workload{Key: k, Rule: "manifest", Class: c, Phase: fleet.Running, Run: pid(n), GPUs: make([]string, n%4)},
+			Workload: &fleet.Workload{Key: k, Rule: "manifest", Class: c, Phase: fleet.Running, Run: pid(n), GPUs: make([]string, n%4), Start: "start", Health: "health"},
 			Evidence: []fleet.Evidence{{Source: "plane prod", Says: "running"}, {Source: "manifests", Says: fmt.Sprintf("pid %d", n)}}}
 	}
 	return []fleet.Finding{

@@ -271,12 +271,12 @@ func acts(k keys.Map, s keys.Scope) map[feed.Verb]key.Binding {
 	case keys.Fleet:
 		cordon := k.Fleet.Cordon
 		cordon.SetKeys(append(cordon.Keys(), k.Fleet.CordonWhy.Keys()...)...)
-		return map[feed.Verb]key.Binding{feed.Cordon: cordon, feed.Uncordon: k.Fleet.Uncordon, feed.Drain: k.Fleet.Drain, feed.Resume: k.Fleet.Resume}
+		return map[feed.Verb]key.Binding{feed.Cordon: cordon, feed.Uncordon: k.Fleet.Uncordon, feed.Drain: k.Fleet.Drain, feed.Undrain: k.Fleet.Undrain, feed.Resume: k.Fleet.Resume}
 	case keys.Board:
 		b := k.Board
 		return map[feed.Verb]key.Binding{feed.Escalate: b.Escalate, feed.MoreTime: b.MoreTime, feed.Reclass: b.Class, feed.Hold: b.Hold,
 			feed.Keep: b.Keep, feed.Retry: b.Retry, feed.Park: b.Park, feed.Ship: b.Ship, feed.Resume: b.Resume, feed.TargetGone: b.TargetGone,
-			feed.Extend: b.Extend, feed.Stop: b.Stop, feed.Drain: b.Drain}
+			feed.Extend: b.Extend, feed.Stop: b.Stop, feed.Undrain: b.Undrain, feed.Drain: b.Drain}
 	case keys.Diff:
 		return map[feed.Verb]key.Binding{feed.Clean: k.Diff.Clean}
 	case keys.Gate:

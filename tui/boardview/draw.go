@@ -149,6 +149,8 @@ func (d *drawing) doing(l line) (string, words.Due) {
 	if l.kind == runs {
 		text := words.Strategy(l.it.Class)
 		switch at := l.it.Expires; {
+		case !l.stays.IsZero():
+			text = "stays: " + words.Reason(l.stays)
 		case at.IsZero():
 		case l.it.Class == fleet.Ephemeral:
 			text = "expires by itself at " + words.HM(at)
@@ -213,6 +215,8 @@ func (d *drawing) doingStyle(l line) lipgloss.Style {
 	switch {
 	case l.it.End == drain.Lost:
 		return s.State(themes.Lost)
+	case !l.stays.IsZero():
+		return s.Warn
 	case !l.it.Open(), l.kind == runs:
 		return s.Dim
 	case l.needsYou(), l.it.Overdue, l.it.Reason.Code == drain.WaitFailed:

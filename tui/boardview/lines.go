@@ -35,6 +35,7 @@ type line struct {
 	label   string // its name, safe to draw
 	it      drain.Item
 	issue   fleet.Issue
+	stays   fleet.Reason // why a drain would leave it, of what no drain has found yet
 }
 
 func (l line) id() string {
@@ -127,7 +128,11 @@ func (d *drawing) previewLines() {
 		}
 		found := drain.Classify(f, d.view.Host, d.frame.Policy)
 		it := drain.Item{Found: found}
-		d.rows = append(d.rows, line{kind: runs, section: words.Class(found.Class), label: d.label(it), it: it})
+		l := line{kind: runs, section: words.Class(found.Class), label: d.label(it), it: it}
+		if !d.isParked(found.Key) {
+			l.stays = drain.NoWay(found, d.frame.Policy)
+		}
+		d.rows = append(d.rows, l)
 	}
 }
 

@@ -141,8 +141,10 @@ func (m Model) Line() []key.Binding {
 	case m.d.state.Phase == drain.Parked:
 		own = []key.Binding{b.Resume, g.Mark, b.Details, b.HandOver, b.Stop, b.Diff}
 	case m.d.state.Phase == drain.Empty:
-		own = []key.Binding{g.Screen[3], b.Details, b.Diff, b.Stop}
-	case m.d.idle() || m.d.state.Phase == drain.Stopped:
+		own = []key.Binding{g.Screen[3], b.Details, b.Diff, b.Undrain}
+	case m.d.state.Phase == drain.Stopped:
+		own = append(own, g.Mark, b.Drain, b.Undrain, b.Class, b.Hold, b.Keep, b.Retry, b.HandOver, b.Details, b.NextNeedsYou, b.Diff)
+	case m.d.idle():
 		own = append(own, g.Mark, b.Drain, b.Escalate, b.MoreTime, b.Class, b.Hold, b.Keep, b.Retry, b.Extend, b.HandOver, b.Details, b.NextNeedsYou, b.Diff)
 	default:
 		own = append(own, g.Mark, b.Escalate, b.MoreTime, b.Class, b.Hold, b.Keep, b.Retry, b.Extend, b.Stop, b.HandOver, b.NextNeedsYou, b.Diff, b.Details)
@@ -218,6 +220,8 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 		return m, feed.Send(feed.Want{Verb: feed.Drain, Host: m.host}) // begins one, or takes up what is there
 	case key.Matches(k, own.Stop):
 		return m, m.ofDrain(feed.Want{Verb: feed.Stop, Host: m.host})
+	case key.Matches(k, own.Undrain):
+		return m, m.ofDrain(feed.Want{Verb: feed.Undrain, Host: m.host})
 	case key.Matches(k, own.HandOver):
 		return m, m.ofDrain(feed.Want{Verb: feed.HandOver, Host: m.host, Edit: true})
 	case key.Matches(k, m.env.Keys.Gate.Verify, m.env.Keys.Gate.Terminate):

@@ -177,7 +177,7 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 	if key.Matches(k, own.Details) {
 		return m, feed.Send(m.draw.details(r))
 	}
-	acts := key.Matches(k, own.Cordon, own.CordonWhy, own.Uncordon, own.Drain, own.Resume)
+	acts := key.Matches(k, own.Cordon, own.CordonWhy, own.Uncordon, own.Drain, own.Undrain, own.Resume)
 	if acts && m.Marks() == 0 && m.shift.Refuses(m.env.Now()) {
 		m.table.Settle()
 		return m, feed.Send(feed.Say{Text: "the rows have just moved: the cursor is on " + widget.Name(r.v.Host.ID.Name()) + ", press again"})
@@ -190,11 +190,13 @@ func (m Model) Update(msg tea.Msg) (Model, tea.Cmd) {
 // marked ones.
 func (m Model) act(k tea.KeyPressMsg, r *row) tea.Cmd {
 	own, id := m.env.Keys.Fleet, r.v.Host.ID
-	if n := m.Marks(); n > 0 && key.Matches(k, own.Drain, own.Uncordon, own.Resume) {
+	if n := m.Marks(); n > 0 && key.Matches(k, own.Drain, own.Undrain, own.Uncordon, own.Resume) {
 		verb := feed.Drain
 		switch {
 		case key.Matches(k, own.Uncordon):
 			verb = feed.Uncordon
+		case key.Matches(k, own.Undrain):
+			verb = feed.Undrain
 		case key.Matches(k, own.Resume):
 			verb = feed.Resume
 		}
@@ -211,6 +213,8 @@ func (m Model) act(k tea.KeyPressMsg, r *row) tea.Cmd {
 		return feed.Send(feed.Want{Verb: feed.Uncordon, Host: id})
 	case key.Matches(k, own.Drain):
 		return feed.Send(feed.Want{Verb: feed.Drain, Host: id})
+	case key.Matches(k, own.Undrain):
+		return feed.Send(feed.Want{Verb: feed.Undrain, Host: id})
 	case key.Matches(k, own.Resume):
 		return feed.Send(feed.Want{Verb: feed.Resume, Host: id})
 	case key.Matches(k, own.Open):

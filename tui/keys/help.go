@@ -22,11 +22,11 @@ func (m Map) Own(s Scope) []key.Binding {
 			g.Up, g.Down, g.PageUp, g.PageDown, g.Home, g.End)
 	case Fleet:
 		k := m.Fleet
-		return []key.Binding{k.Cordon, k.Uncordon, k.Drain, k.Open, k.NextNeedsYou, k.Sort, k.Group, k.Details, k.Resume, k.CordonWhy, k.Reverse}
+		return []key.Binding{k.Cordon, k.Uncordon, k.Drain, k.Open, k.NextNeedsYou, k.Sort, k.Group, k.Details, k.Undrain, k.Resume, k.CordonWhy, k.Reverse}
 	case Board:
 		k := m.Board
 		return []key.Binding{k.Escalate, k.MoreTime, k.Class, k.Hold, k.Keep, k.Retry, k.Park, k.Ship, k.Resume, k.TargetGone,
-			k.Extend, k.Stop, k.HandOver, k.Drain, k.NextNeedsYou, k.Diff, k.Details, k.PrevClass, k.NextClass}
+			k.Extend, k.Stop, k.Undrain, k.HandOver, k.Drain, k.NextNeedsYou, k.Diff, k.Details, k.PrevClass, k.NextClass}
 	case Diff:
 		return []key.Binding{m.Diff.Clean, m.Diff.Evidence, m.Diff.NextNeedsYou}
 	case Gate:
@@ -112,6 +112,7 @@ func (m Map) sentences() []key.Binding {
 		{k.TargetGone, "target gone: where it was begun anew is gone for good"},
 		{k.Extend, "extend: move the deadline of the whole drain"},
 		{k.Stop, "stop: the drain ends here; both holds stay"},
+		{k.Undrain, "undrain: the drain ends and its hold is lifted"},
 		{k.HandOver, "hand over: leave word for whoever goes on"},
 		{k.Drain, "drain: begin one, or take up what nobody drives"},
 		{k.NextNeedsYou, "go to the next that needs you"},

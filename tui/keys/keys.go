@@ -51,13 +51,13 @@ type GlobalKeys struct {
 
 // FleetKeys are those of the screen of all hosts.
 type FleetKeys struct {
-	Cordon, CordonWhy, Uncordon, Drain, Resume, Open, Sort, Reverse, Group, NextNeedsYou, Details key.Binding
+	Cordon, CordonWhy, Uncordon, Drain, Undrain, Resume, Open, Sort, Reverse, Group, NextNeedsYou, Details key.Binding
 }
 
 // BoardKeys are those of one host's drain.
 type BoardKeys struct {
-	Escalate, MoreTime, Class, Hold, Keep, Retry, Park, Ship, Resume, TargetGone     key.Binding
-	Extend, Stop, HandOver, Drain, NextNeedsYou, Diff, Details, PrevClass, NextClass key.Binding
+	Escalate, MoreTime, Class, Hold, Keep, Retry, Park, Ship, Resume, TargetGone              key.Binding
+	Extend, Stop, Undrain, HandOver, Drain, NextNeedsYou, Diff, Details, PrevClass, NextClass key.Binding
 }
 
 // DiffKeys are those of the comparison of claims and facts.
@@ -118,6 +118,7 @@ func Default() Map {
 			CordonWhy: bind("cordon, saying why", "C"),
 			Uncordon:  bind("uncordon", "u"),
 			Drain:     bind("drain", "d"),
+			Undrain:   bind("undrain", "U"), // u is uncordon
 			Resume:    bind("resume what is parked", "R"),
 			Open:      bind("open the board", "enter"),
 			Sort:      bind("sort", "s"),
@@ -140,6 +141,7 @@ func Default() Map {
 			TargetGone:   bind("target gone", "T"),
 			Extend:       bind("extend", "x"),
 			Stop:         bind("stop", "s"),
+			Undrain:      bind("undrain", "U"),
 			HandOver:     bind("hand over", "H"),
 			Drain:        bind("drain", "d"),
 			NextNeedsYou: bind("next that needs you", "tab"),
