@@ -93,7 +93,11 @@ func (m *Model) askDrain(h fleet.HostID, r feed.Request, p drain.Plan) tea.Cmd {
 		lines = append(lines, "nothing has to leave")
 	}
 	end := "it would not end by itself: see what stays"
-	if !p.Expected.IsZero() {
+	switch {
+	case p.Expected.IsZero():
+	case p.Parks > 0:
+		end = fmt.Sprintf("expected at %s: all have left but the %d parked here", words.HM(p.Expected), p.Parks)
+	default:
 		end = "expected to be empty at " + words.HM(p.Expected)
 	}
 	lines = append(lines, "", end)

@@ -14,6 +14,7 @@ import (
 	"ebb/cmd/ebb/station"
 	"ebb/drain"
 	"ebb/fleet"
+	"ebb/fleet/sshlink"
 	"ebb/tui/logview"
 	"ebb/tui/widget"
 	"ebb/tui/words"
@@ -111,7 +112,29 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 	for _, is := range st.Issues {
 		fmt.Fprintf(w, "gate: %s\n", widget.Clean(is.Detail))
 	}
+	told := map[string]bool{} // what to type, once for what is answered alike
+	for _, k := range boardOrder(st) {
+		if verbs := answersTo(st.Items[k]); verbs != "" && !told[verbs] && st.Terminated.IsZero() {
+			told[verbs] = true
+			fmt.Fprintf(w, "▲ answer it: ebb ask %s %s\n", sshlink.ShellQuote(widget.Clean(st.Host.Name()+"/"+k.String())), verbs)
+		}
+	}
 	return nil
+}
+
+// answersTo is what can be asked of a workload that needs somebody.
+func answersTo(it drain.Item) string {
+	switch {
+	case !it.Open() || !drain.NeedsPerson(it.Reason.Code) || !it.Resume.IsZero() || it.Parked():
+		return ""
+	case it.Reason.Code == drain.WaitTargetGone:
+		return "target-gone"
+	case it.Held:
+		return "retry (or escalate, or keep --reason TEXT)"
+	case drain.Claimless(it):
+		return "keep --reason TEXT (or escalate)"
+	}
+	return "keep --reason TEXT (or escalate, or class CLASS)"
 }
 
 // endsText is until when a drain goes on, or since when it does not.

@@ -17,14 +17,18 @@ func demoCommand(a *app) *cobra.Command {
 	var o demo.Options
 	var script string
 	var plain bool
+	names := make([]string, 0, 5)
+	for _, s := range demo.Scripts() {
+		names = append(names, s.Name)
+	}
 	c := &cobra.Command{
 		Use: "demo", Short: "Start a fleet on this machine and open the console on it, or play a script",
 		Long: `Starts hosts on this machine (real agents, SSH servers on loopback, real
 processes; no root, no network) and opens the console on them. Everything ends
 with it.
 
-With --script, one of maintenance, incident, deadline and strategies is played instead, step
-by step, and the exit status is 0 only if every step really held.`,
+With --script, a story is played instead, step by step: ` + strings.Join(names, ", ") + `.
+The exit status is 0 only if every step really held.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if script != "" {
@@ -41,9 +45,9 @@ by step, and the exit status is 0 only if every step really held.`,
 	c.Flags().StringVar(&o.Dir, "dir", "", "keep the fleet's files here (default: a temporary directory)")
 	c.Flags().StringVar(&o.Journal, "journal", "", "with --script: write the journal to this file in the end, for ebb replay")
 	c.Flags().StringVar(&o.Agent, "agent", "", "the ebbd to run (default: the one beside ebb)")
-	c.Flags().StringVar(&script, "script", "", "play a script: maintenance, incident, deadline or strategies")
+	c.Flags().StringVar(&script, "script", "", "play a script: "+strings.Join(names, ", "))
 	c.Flags().BoolVar(&plain, "plain", false, "print lines only (scripts always do)")
-	_ = c.RegisterFlagCompletionFunc("script", cobra.FixedCompletions([]string{"maintenance", "incident", "deadline", "strategies"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("script", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

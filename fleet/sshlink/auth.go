@@ -111,7 +111,7 @@ func (k *keyring) identity(id Identity) *offer {
 		if o := k.fromAgent(public, id.Path); o != nil {
 			return o
 		}
-		k.note("ssh-add the private half of "+shellQuote(id.Path), "key %s: its private half is not in the agent", id.Path)
+		k.note("ssh-add the private half of "+ShellQuote(id.Path), "key %s: its private half is not in the agent", id.Path)
 		return nil
 	}
 	return k.privateKey(id, text, pub)
@@ -128,7 +128,7 @@ func (k *keyring) privateKey(id Identity, text []byte, pub ssh.PublicKey) *offer
 		if o := k.fromAgent(pub, id.Path); o != nil {
 			return o
 		}
-		k.note("ssh-add "+shellQuote(id.Path), "key %s: encrypted, and not in the agent", id.Path)
+		k.note("ssh-add "+ShellQuote(id.Path), "key %s: encrypted, and not in the agent", id.Path)
 		return nil
 	case err != nil:
 		k.note("", "key %s: %v", id.Path, err)
@@ -138,7 +138,7 @@ func (k *keyring) privateKey(id Identity, text []byte, pub ssh.PublicKey) *offer
 		return o
 	}
 	if open, mode := tooOpen(id.Path); open {
-		k.note("chmod 600 "+shellQuote(id.Path), "key %s: mode %04o lets others read it", id.Path, mode)
+		k.note("chmod 600 "+ShellQuote(id.Path), "key %s: mode %04o lets others read it", id.Path, mode)
 		return nil
 	}
 	return &offer{signer: signer, source: id.Path}

@@ -52,9 +52,9 @@ func (e *ConfigError) permanent() bool { return true }
 // Hint names the place to edit.
 func (e *ConfigError) Hint() string {
 	if e.Line == 0 {
-		return "check that the file exists and can be read: " + shellQuote(e.File)
+		return "check that the file exists and can be read: " + ShellQuote(e.File)
 	}
-	return fmt.Sprintf("edit line %d of %s; man 5 ssh_config explains the keyword", e.Line, shellQuote(e.File))
+	return fmt.Sprintf("edit line %d of %s; man 5 ssh_config explains the keyword", e.Line, ShellQuote(e.File))
 }
 
 // DestinationError is a destination that can't be read as one.
@@ -212,7 +212,7 @@ func (e *NotConnectedError) Hint() string {
 	if h := Hint(e.Last); h != "" {
 		return h
 	}
-	return "the host did not answer in time; wait longer or try by hand: ssh " + shellQuote(e.Dest)
+	return "the host did not answer in time; wait longer or try by hand: ssh " + ShellQuote(e.Dest)
 }
 
 // SessionLimitError is a caller whose context ended while all sessions of the
@@ -255,8 +255,8 @@ func (e *SessionRefusedError) Hint() string {
 	return "the host's sshd or the key's options forbid commands; try by hand: " + e.Target.command()
 }
 
-// shellQuote makes s one word for a shell.
-func shellQuote(s string) string {
+// ShellQuote makes s one word for a shell.
+func ShellQuote(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+,=", r))
 	}) < 0 {

@@ -25,7 +25,7 @@ func (h HostKey) file() string {
 	if len(h.Target.KnownHosts) == 0 {
 		return "~/.ssh/known_hosts"
 	}
-	return shellQuote(h.Target.KnownHosts[0])
+	return ShellQuote(h.Target.KnownHosts[0])
 }
 
 // compare is how the true fingerprint is learned on the host itself.
@@ -39,7 +39,7 @@ func (h HostKey) compare() string {
 }
 
 func (h HostKey) add() string {
-	return fmt.Sprintf("echo %s >> %s", shellQuote(h.Line()), h.file())
+	return fmt.Sprintf("echo %s >> %s", ShellQuote(h.Line()), h.file())
 }
 
 // UnknownHostKeyError is a host whose key no known_hosts file holds.
@@ -72,7 +72,7 @@ func (e *UnknownHostKeyError) Hint() string {
 	scan := ""
 	if e.Target.Via == nil {
 		scan = fmt.Sprintf(" (seen from another network: ssh-keyscan -p %d %s | ssh-keygen -lf -)",
-			e.Target.Port, shellQuote(e.Target.Host))
+			e.Target.Port, ShellQuote(e.Target.Host))
 	}
 	return fmt.Sprintf("%s%s; if they are the same: %s", e.compare(), scan, e.add())
 }
@@ -94,7 +94,7 @@ func (e *ChangedHostKeyError) permanent() bool { return true }
 // Hint makes the comparison come first and the removal after it.
 func (e *ChangedHostKeyError) Hint() string {
 	return fmt.Sprintf("somebody may be answering in the host's place; %s; if it was really given a new key: ssh-keygen -R %s -f %s && %s",
-		e.compare(), shellQuote(e.Host), shellQuote(e.Known.File), e.add())
+		e.compare(), ShellQuote(e.Host), ShellQuote(e.Known.File), e.add())
 }
 
 // RevokedHostKeyError is a key, or the authority behind it, that known_hosts

@@ -53,7 +53,7 @@ func (e *ExitError) ExitStatus() int { return e.Code }
 
 // Hint is the same command by hand.
 func (e *ExitError) Hint() string {
-	return "try by hand: " + e.Target.command() + " " + shellQuote(e.Command)
+	return "try by hand: " + e.Target.command() + " " + ShellQuote(e.Command)
 }
 
 func lastLine(s string) string {

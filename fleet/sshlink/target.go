@@ -56,7 +56,7 @@ func (t Target) command(flags ...string) string {
 	if t.Name == t.Host && t.Port != 22 {
 		words = append(words, "-p", strconv.Itoa(t.Port))
 	}
-	return strings.Join(append(words, shellQuote(t.User+"@"+t.Name)), " ")
+	return strings.Join(append(words, ShellQuote(t.User+"@"+t.Name)), " ")
 }
 
 // key is equal for targets that one connection can serve: all but the name.

@@ -151,6 +151,8 @@ func (d *drawing) doing(l line) (string, words.Due) {
 		switch at := l.it.Expires; {
 		case !l.stays.IsZero():
 			text = "stays: " + words.Reason(l.stays)
+		case l.it.Park:
+			text = "snapshot, parked here until somebody resumes it"
 		case at.IsZero():
 		case l.it.Class == fleet.Ephemeral:
 			text = "expires by itself at " + words.HM(at)

@@ -64,6 +64,8 @@ type drawing struct {
 	by    int  // and of that of persons
 	load  bool // whether there is no column for what runs
 
+	line [colDrain + 1]widget.Cell // of the row that is drawn: the next one is drawn over it
+
 	as     Arrangement
 	all    tally             // of all hosts
 	groups map[string]*tally // and of each group
@@ -102,7 +104,7 @@ func (d *drawing) sign(r *row) widget.Cell {
 func (d *drawing) cells(r *row) []widget.Cell {
 	s, g, now := d.env.Theme.Styles, d.env.Theme.Glyphs, d.env.Now()
 	none := widget.T(g.None, s.Dim)
-	out := make([]widget.Cell, colDrain+1)
+	out := d.line[:]
 	for i := range out {
 		out[i] = none
 	}

@@ -30,6 +30,7 @@ type Table[R any] struct {
 
 	rows     []R
 	shown    []int // rows that pass the filter, by their place in rows
+	before   []int // and those before, whose room is used again
 	sections []section
 	filter   Filter
 
@@ -108,9 +109,10 @@ func (t *Table[R]) SetFilter(f Filter) {
 // Filter is the filter that is on.
 func (t *Table[R]) Filter() Filter { return t.filter }
 
-// apply works out which rows are shown and where the sections begin.
+// apply works out which rows are shown and where the sections begin. The rows that
+// were shown before can be asked for until the next time.
 func (t *Table[R]) apply() {
-	t.shown = make([]int, 0, len(t.rows))
+	t.shown, t.before = slices.Grow(t.before[:0], len(t.rows)), t.shown
 	t.sections = nil
 	for i, r := range t.rows {
 		if !t.filter.Empty() && t.of.Match != nil && !t.filter.Match(t.of.Match(r)) {

@@ -62,16 +62,28 @@ func found(d drain.DriveFound) string {
 	if len(d.Items) == 0 {
 		return "found nothing that has to leave"
 	}
-	parts := make([]string, len(d.Items))
-	for i, f := range d.Items {
-		parts[i] = Key(f.Key) + " (" + Class(f.Class) + ")"
-	}
 	verb := "found "
 	switch {
 	case d.Again:
 		verb = "seen anew: "
 	case d.Late:
 		verb = "arrived late: "
+	}
+	var parts, rest []string
+	for _, f := range d.Items {
+		part := Key(f.Key) + " (" + Class(f.Class) + ")"
+		if d.Late && f.Phase == fleet.AtRest { // nothing new: what was parked has no process any more
+			rest = append(rest, part)
+			continue
+		}
+		parts = append(parts, part)
+	}
+	return join("; ", listed(verb, parts), listed("at rest now: ", rest))
+}
+
+func listed(verb string, parts []string) string {
+	if len(parts) == 0 {
+		return ""
 	}
 	return verb + few(parts, ", ")
 }
