@@ -12,7 +12,10 @@ import (
 func (d *decider) removable(it Item) fleet.Reason {
 	name := it.Target.Name()
 	v, listed := d.target(it.Target)
-	if !listed {
+	switch {
+	case len(d.v.Targets) == 0: // not even the source: the fleet has not been read yet
+		return fleet.Because(WaitCopyUnread, "target", name)
+	case !listed:
 		return fleet.Because(WaitCopyGone, "target", name)
 	}
 	have, read := v.Machine()

@@ -372,8 +372,8 @@ func (l *looker) Look(ctx context.Context, id fleet.HostID) (fleet.HostView, err
 	return l.c.obs.Look(ctx, id)
 }
 
-func (l *looker) Targets(fleet.HostID) []fleet.HostView {
-	var out []fleet.HostView
+func (l *looker) Targets(id fleet.HostID) []fleet.HostView {
+	out := []fleet.HostView{{Host: fleet.Host{ID: id}}} // it is among them, and no target
 	for _, t := range l.c.w.targets() {
 		if v, err := l.c.obs.Look(context.Background(), t); err == nil {
 			out = append(out, v)
