@@ -22,13 +22,14 @@ func (t *Table[R]) View(width, height int) string {
 	body := height - len(out)
 	t.page = body
 	t.scroll(body)
+	still := t.blanks(t.theme.Styles.Text)
 	for line := t.top; line < t.lines() && len(out) < height; line++ {
 		row, heading := t.at(line)
 		if heading >= 0 {
 			out = append(out, t.heading(t.sections[heading], width))
 			continue
 		}
-		out = append(out, t.row(row, widths, width))
+		out = append(out, t.row(row, widths, width, still))
 	}
 	if len(t.shown) == 0 {
 		out = append(out, t.nothing(width))
@@ -78,7 +79,19 @@ func (t *Table[R]) header(widths []int, width int) string {
 		cells[i] = Cell{Text: c.Title}
 	}
 	style := t.theme.Styles.Head
-	return t.exact(style.Render(strings.Repeat(" ", t.gutter()))+t.line(cells, widths, style), width)
+	return t.exact(style.Render(strings.Repeat(" ", t.gutter()))+t.line(cells, widths, t.blanks(style)), width)
+}
+
+// blanks is what stands between the cells of a row of one style.
+type blanks struct {
+	style            lipgloss.Style
+	lead, space, gap string // where no cursor and no mark is, before the first cell, between two
+}
+
+func (t *Table[R]) blanks(style lipgloss.Style) blanks {
+	s := t.theme.Styles
+	return blanks{style: style, lead: s.Cursor.Inherit(style).Render(" ") + s.Mark.Inherit(style).Render(" "),
+		space: style.Render(" "), gap: style.Render(strings.Repeat(" ", t.gap))}
 }
 
 func (t *Table[R]) heading(s section, width int) string {
@@ -97,31 +110,32 @@ func (t *Table[R]) nothing(width int) string {
 	return t.exact(t.cell(Cell{Text: strings.Repeat(" ", t.gutter()) + text}, width, false, t.theme.Styles.Dim), width)
 }
 
-func (t *Table[R]) row(i int, widths []int, width int) string {
+func (t *Table[R]) row(i int, widths []int, width int, in blanks) string {
 	r := t.rows[t.shown[i]]
 	s, g := t.theme.Styles, t.theme.Glyphs
-	style := s.Text
 	cursor, mark := " ", " "
 	if i == t.cur {
-		style = s.Selected.Inherit(s.Text)
+		in = t.blanks(s.Selected.Inherit(s.Text))
 		cursor = g.Cursor
 	}
 	if t.marks[t.of.ID(r)] {
 		mark = g.Mark
 	}
-	line := s.Cursor.Inherit(style).Render(cursor) + s.Mark.Inherit(style).Render(mark)
-	if t.of.Sign != nil {
-		line += t.cell(t.of.Sign(r), 1, false, style)
+	line := in.lead
+	if cursor != " " || mark != " " {
+		line = s.Cursor.Inherit(in.style).Render(cursor) + s.Mark.Inherit(in.style).Render(mark)
 	}
-	line += style.Render(" ") + t.line(t.of.Cells(r), widths, style)
-	return t.exactIn(line, width, style)
+	if t.of.Sign != nil {
+		line += t.cell(t.of.Sign(r), 1, false, in.style)
+	}
+	line += in.space + t.line(t.of.Cells(r), widths, in)
+	return t.exactIn(line, width, in.style)
 }
 
 // line draws cells in their columns.
-func (t *Table[R]) line(cells []Cell, widths []int, style lipgloss.Style) string {
+func (t *Table[R]) line(cells []Cell, widths []int, in blanks) string {
 	var b strings.Builder
 	used, first := 0, true
-	gap := style.Render(strings.Repeat(" ", t.gap)) // the same between all columns
 	total := t.span(widths, 0)
 	for i, w := range widths {
 		rest := i < len(cells) && cells[i].Rest
@@ -131,19 +145,19 @@ func (t *Table[R]) line(cells []Cell, widths []int, style lipgloss.Style) string
 			}
 		}
 		if !first {
-			b.WriteString(gap)
+			b.WriteString(in.gap)
 			used += t.gap
 		}
 		first = false
 		if rest {
-			b.WriteString(t.cell(cells[i], total-used, false, style))
+			b.WriteString(t.cell(cells[i], total-used, false, in.style))
 			break
 		}
 		var c Cell
 		if i < len(cells) {
 			c = cells[i]
 		}
-		b.WriteString(t.cell(c, w, t.cols[i].Right, style))
+		b.WriteString(t.cell(c, w, t.cols[i].Right, in.style))
 		used += w
 	}
 	return b.String()
@@ -181,8 +195,11 @@ func (t *Table[R]) exact(line string, width int) string {
 
 // exactIn is exact with the padding in the style of the row.
 func (t *Table[R]) exactIn(line string, width int, style lipgloss.Style) string {
-	if n := width - lipgloss.Width(line); n > 0 {
-		line += style.Render(strings.Repeat(" ", n))
+	switch n := width - lipgloss.Width(line); {
+	case n == 0:
+		return line
+	case n > 0:
+		return line + style.Render(strings.Repeat(" ", n))
 	}
 	return t.exact(line, width)
 }
