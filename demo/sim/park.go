@@ -112,7 +112,7 @@ func (w *World) words(id fleet.HostID, p *proc) {
 // must run again, or be named.
 func (w *World) bringBack(x *watch) {
 	keys, err := w.op.eng.Resume(context.Background(), x.id, fleet.Key{})
-	if err != nil || x.host().gone {
+	if err != nil || x.host().gone || x.another() {
 		return
 	}
 	w.consoles[0].drive(x.id)

@@ -154,8 +154,7 @@ func (x *watch) ended() {
 	w, s := x.w, x.state
 	h := x.host()
 	other := h.durable().Drain
-	machine := cmp.Or(s.Machine, s.Bound)
-	if h.gone || machine != "" && machine != h.machine || other != nil && other.Drain != s.Drain {
+	if h.gone || x.another() || other != nil && other.Drain != s.Drain {
 		// Nobody drives a host that is gone; another machine of its name is nobody's
 		// to empty, and neither is a host that another drain holds.
 		return
@@ -167,6 +166,13 @@ func (x *watch) ended() {
 	}
 	w.must(ItEnds, len(s.Open) == 0, "the drain of %s has ended with open acts: %v", x.id, s.Open)
 	w.must(ItEnds, w.consoles[0].turns[x.id] == nil, "the drain of %s has ended (%s) and is still driven\n%s", x.id, s.Phase, x.items())
+}
+
+// another reports whether another machine answers under the host's name than the
+// one that was drained.
+func (x *watch) another() bool {
+	machine := cmp.Or(x.state.Machine, x.state.Bound)
+	return machine != "" && machine != x.host().machine
 }
 
 func (x *watch) items() string {
