@@ -135,6 +135,9 @@ func reincarnate(old Item, f Found, at time.Time, late bool) Item {
 		it.Park, it.ParkBy = old.Park, old.ParkBy
 	}
 	if old.Open() {
+		if f.Phase == fleet.AtRest { // what its move brings to rest has not arrived
+			it.Late = old.Late
+		}
 		it.StartedAt, it.HealthyAt, it.FlippedAt, it.FlippedTo, it.Unsure, it.Remains, it.Move = old.StartedAt, old.HealthyAt, old.FlippedAt, old.FlippedTo, old.Unsure, old.Remains, old.Move
 		it.Target, it.FirstAct, it.Overdue = old.Target, old.FirstAct, old.Overdue
 		if it.Move.Resting() || it.Move.Resuming() { // it is the same one, that rests or comes back

@@ -26,6 +26,9 @@ type View struct {
 	// Parked is what the journal says is parked on the source, and since when; for a
 	// plan, which knows no state.
 	Parked map[fleet.Key]time.Time
+	// Standing is the drain that would go on, for a plan; zero where a new one would
+	// begin.
+	Standing State
 	// JournalHost is the address of the machine that serves the journal, where
 	// that is known.
 	JournalHost string

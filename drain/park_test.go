@@ -40,7 +40,7 @@ func TestParkAndResume(t *testing.T) {
 		if it := w.s.Items[wk("vm")]; !it.Parked() || it.Target != "" || len(w.s.Lost) > 0 || !slices.Equal(w.s.Parked(), []fleet.Key{wk("vm")}) {
 			t.Fatalf("mode %d: %+v\n%s", mode, it, w.dump())
 		}
-		if n := w.s.Count(); n.Left != 0 || n.Parked != 1 || !w.phase(Parked)() {
+		if n := w.s.Count(); n.Left != 0 || n.Parked != 1 || n.Late != 0 || !w.phase(Parked)() {
 			t.Fatalf("mode %d: %+v in phase %s", mode, n, w.s.Phase)
 		}
 		w.crash(w.procs[wk("ci")])

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,11 @@ type Plan struct {
 	Dies     int           `json:"dies,omitempty"`  // and how many may be killed
 	Parks    int           `json:"parks,omitempty"` // and how many are parked here until somebody resumes them
 	Classes  []PlanClass   `json:"classes,omitempty"`
+	// Untold says that owners of what may be killed hear nothing before: no receiver
+	// of notices is configured.
+	Untold bool `json:"untold,omitempty"`
+	// Unread says why the host can't be read: what runs on it is not known.
+	Unread string `json:"unread,omitempty"`
 	// Refused says why no drain of this host can be started at all.
 	Refused string `json:"refused,omitempty"`
 }
@@ -103,7 +109,8 @@ func MakePlan(v View, p Policy, deadline time.Time, purpose fleet.Purpose, now t
 	}
 	facts, ok := v.Source.Facts.Get()
 	if !ok {
-		plan.Blocks = append(plan.Blocks, "the host can't be read: "+v.Source.Problem)
+		plan.Unread = cmp.Or(v.Source.Problem, v.Source.Facts.Error, "it does not answer")
+		plan.Blocks = append(plan.Blocks, "the host can't be read: "+plan.Unread)
 		return plan
 	}
 	for _, probe := range facts.Probes() {
@@ -111,7 +118,7 @@ func MakePlan(v View, p Policy, deadline time.Time, purpose fleet.Purpose, now t
 			plan.Blocks = append(plan.Blocks, "probe "+probe.Name+" failed: "+probe.Error)
 		}
 	}
-	if h := facts.Holds.Drain; h != nil {
+	if h := facts.Holds.Drain; h != nil && h.Drain != v.Standing.Drain {
 		plan.Blocks = append(plan.Blocks, "drain "+h.Drain+" of "+h.Who+" holds the host already (journal "+h.Journal+")")
 	}
 	switch {
@@ -135,6 +142,7 @@ func MakePlan(v View, p Policy, deadline time.Time, purpose fleet.Purpose, now t
 		return a.Key.Compare(b.Key)
 	})
 	plan.count()
+	plan.Untold = plan.Dies > 0 && !p.Receivers
 	return plan
 }
 
@@ -208,6 +216,10 @@ func (d *decider) planned(f fleet.Finding) PlanItem {
 	default:
 		it.Strategy, it.Reason = "a person decides", fleet.Because(WaitUnclassified, "verdict", string(found.Verdict))
 	}
+	if why := d.standing(&it); !why.IsZero() {
+		it.MayDie, it.GoneBy, it.Target, it.Steps, it.Parks = false, time.Time{}, "", nil, false
+		it.Strategy, it.Reason = "as somebody has said", why
+	}
 	if at, parked := d.v.Parked[found.Key]; parked && found.Phase == fleet.AtRest {
 		it.planParked(at, d.s.For, d.now)
 	} else if found.Phase == fleet.AtRest {
@@ -215,6 +227,16 @@ func (d *decider) planned(f fleet.Finding) PlanItem {
 		it.Strategy, it.Reason = "a person decides", restReason(found.Class)
 	}
 	return it
+}
+
+// standing is what somebody has said of a workload in the drain that would go on:
+// it is held, or may stay.
+func (d *decider) standing(it *PlanItem) fleet.Reason {
+	old, known := d.v.Standing.Items[it.Key]
+	if !known || !old.Open() || old.Run != it.Run || !old.Held && !old.Keep {
+		return fleet.Reason{}
+	}
+	return old.Reason
 }
 
 func (d *decider) planExpiry(it *PlanItem) {

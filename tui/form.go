@@ -34,12 +34,25 @@ func (m *Model) wantDrain(w feed.Want) tea.Cmd {
 		{name: "for", options: purposes()},
 		{name: "reason"},
 	}}
-	if w.Text != "" {
-		f.fields[2].value = []rune(w.Text)
+	purpose, reason := purposeOf(w.Text)
+	f.fields[1].chosen = slices.Index(f.fields[1].options, string(purpose))
+	if reason != "" {
+		f.fields[2].value = []rune(reason)
 	} else if holds, _, _ := m.holds(w.Host); holds.Cordon != nil {
 		f.fields[2].value, f.fields[2].fresh = []rune(widget.Clean(holds.Cordon.Why)), true
 	}
 	return m.show(f)
+}
+
+// purposeOf takes "for kernel" off the beginning of what was typed behind a host.
+func purposeOf(text string) (fleet.Purpose, string) {
+	if rest, ok := strings.CutPrefix(text, "for "); ok {
+		word, reason, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		if p := fleet.Purpose(word); slices.Contains(fleet.Purposes, p) {
+			return p, strings.TrimSpace(reason)
+		}
+	}
+	return fleet.ForUnstated, text
 }
 
 func (m *Model) takeUp(j job, s drain.State) tea.Cmd {
@@ -84,13 +97,20 @@ func (m *Model) askDrain(h fleet.HostID, r feed.Request, p drain.Plan) tea.Cmd {
 			lines = append(lines, text+": "+words.Text(it.Strategy))
 		}
 	}
+	if p.Untold {
+		lines = append(lines, "owners are not told before: no receiver of notices is configured")
+	}
 	for _, it := range p.Items {
 		if !it.MayDie || it.ExpiresInTime() {
 			lines = append(lines, planLine(it))
 		}
 	}
 	if len(p.Items) == 0 {
-		lines = append(lines, "nothing has to leave")
+		what := "nothing has to leave"
+		if p.Unread != "" {
+			what = "what runs there is not known"
+		}
+		lines = append(lines, what)
 	}
 	end := "it would not end by itself: see what stays"
 	switch {
@@ -101,6 +121,9 @@ func (m *Model) askDrain(h fleet.HostID, r feed.Request, p drain.Plan) tea.Cmd {
 		end = "expected to be empty at " + words.HM(p.Expected)
 	}
 	lines = append(lines, "", end)
+	if r.Reason != "" {
+		lines = append(lines, "reason, for all to read: "+words.Text(r.Reason))
+	}
 	title := "drain " + widget.Name(h.Name()) + " until " + words.HM(p.Deadline)
 	if r.For != "" {
 		title += " for " + string(r.For)
@@ -165,6 +188,7 @@ type field struct {
 	fresh   bool // an offer that nobody has touched: what is typed takes its place
 	options []string
 	chosen  int
+	typed   string // of an option's name, so far
 }
 
 func (f *form) open(g *widget.Guard, now time.Time) tea.Cmd { return g.Open(now) }
@@ -214,18 +238,20 @@ func (d *field) edit(k tea.KeyPressMsg) string {
 	return ""
 }
 
-// choose goes through the options, or to the next one that begins with the letter.
+// choose goes through the options, or to the one whose name is typed.
 func (d *field) choose(k tea.KeyPressMsg) string {
 	n := len(d.options)
 	switch name := k.String(); {
 	case name == "right", name == "space":
-		d.chosen = (d.chosen + 1) % n
+		d.chosen, d.typed = (d.chosen+1)%n, ""
 	case name == "left":
-		d.chosen = (d.chosen + n - 1) % n
+		d.chosen, d.typed = (d.chosen+n-1)%n, ""
+	case name == "backspace", name == "ctrl+h", name == "ctrl+u":
+		d.chosen, d.typed = 0, ""
 	case k.Text != "":
-		for i := 1; i <= n; i++ {
-			if at := (d.chosen + i) % n; strings.HasPrefix(cmp.Or(d.options[at], "unstated"), strings.ToLower(k.Text)) {
-				d.chosen = at
+		for _, word := range []string{d.typed + strings.ToLower(k.Text), strings.ToLower(k.Text)} {
+			if at := slices.IndexFunc(d.options, func(o string) bool { return strings.HasPrefix(cmp.Or(o, "unstated"), word) }); at >= 0 {
+				d.chosen, d.typed = at, word
 				return ""
 			}
 		}

@@ -169,7 +169,7 @@ func (m *Model) wantHold(j job, w feed.Want, said string, each func(func(fleet.K
 	if cmd == nil {
 		return nil
 	}
-	m.line = m.input("held; why", defaultHold, func(m *Model, reason string) tea.Cmd {
+	m.line = m.input("held; why (esc leaves it held)", defaultHold, func(m *Model, reason string) tea.Cmd {
 		if reason == "" || reason == defaultHold {
 			return nil
 		}

@@ -58,6 +58,9 @@ func askCommand(a *app) *cobra.Command {
 			if known, takes := askVerbs[args[1]], "k"; key.IsZero() && strings.Contains(known, takes) {
 				return &usageError{err: fmt.Errorf("ask %s %s: name the workload, as in HOST/KIND/ID", args[0], args[1])}
 			}
+			if known := askVerbs[args[1]]; !key.IsZero() && !strings.ContainsAny(known, "k?") {
+				return &usageError{err: fmt.Errorf("ask %s %s: that is about the whole drain of %s: name the host alone", args[0], args[1], host), command: "ebb ask"}
+			}
 			if args[1] == "keep" && strings.TrimSpace(reason) == "" {
 				return &usageError{err: fmt.Errorf("ask %s keep: a reason is required, as in --reason TEXT", args[0]), command: "ebb ask"}
 			}
@@ -131,12 +134,32 @@ func (a *app) ask(ctx context.Context, s *station.Station, id fleet.HostID, key 
 	if err := s.Engine.AskOf(ctx, st, body); err != nil {
 		return err
 	}
+	if verb == "escalate" {
+		a.note("%s is ended by signals: %s", key, escalation(st.Items[key], s.Policy))
+	}
+	switch {
+	case verb == "stop" && st.Driver == "":
+		a.note("stopped")
+		return nil
+	case st.Phase == drain.Stopped:
+		a.note("noted; the drain is stopped")
+		return nil
+	}
 	if st.Driver == "" {
 		a.note("asked; nobody drives it now: ebb drain %s takes it up", id.Name())
 		return nil
 	}
 	a.note("asked; %s drives it", st.Driver)
 	return nil
+}
+
+// escalation says what comes upon a workload, and whether its owner hears of it.
+func escalation(it drain.Item, p drain.Policy) string {
+	notice := "its owner is told, and"
+	if !p.Receivers {
+		notice = "no receiver is configured, its owner is not told;"
+	}
+	return fmt.Sprintf("%s TERM follows after %s, TERM again after %s more, KILL %s after that", notice, words.Duration(p.Notice), words.Duration(p.Grace(it)), words.Duration(p.TermGap))
 }
 
 // foreseen looks at a host whose drain has not looked at its workloads yet, as while

@@ -84,14 +84,21 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 	case st.Driver == "":
 		driver = "nobody drives it"
 	}
-	fmt.Fprintf(w, "%s  %s%s  drain %s by %s  %s\n", st.Host, words.Phase(st.Phase), purpose, st.Drain, st.By.Name, driver)
+	if st.Undone {
+		fmt.Fprintf(w, "%s  no drain runs; the last one, %s by %s, was undone: what it left\n", st.Host, st.Drain, st.By.Name)
+	} else {
+		fmt.Fprintf(w, "%s  %s%s  drain %s by %s  %s\n", st.Host, words.Phase(st.Phase), purpose, st.Drain, st.By.Name, driver)
+	}
 	parked := ""
 	if n.Parked > 0 {
 		parked = fmt.Sprintf("  %d parked here", n.Parked)
 	}
-	fmt.Fprintf(w, "%s  %s%s  %d need you  %d late  %d lost\n", endsText(st, now), words.StillLeft(st), parked, n.NeedsYou, n.Overdue, n.Lost)
+	fmt.Fprintf(w, "%s  %s%s  %d need you  %d over budget  %d arrived late  %d lost\n", endsText(st, now), words.StillLeft(st), parked, n.NeedsYou, n.Overdue, n.Late, n.Lost)
 	if !st.Waiting.IsZero() {
 		fmt.Fprintf(w, "waits: %s\n", widget.Clean(words.Reason(st.Waiting)))
+	}
+	if !st.First && !st.Phase.Ended() {
+		fmt.Fprintf(w, "its workloads are counted once the cordon has taken; ebb plan %s lists them\n", st.Host.Name())
 	}
 	t := newTable("", "CLASS", "WORKLOAD", "OWNER", "STEP", "WHY", "NEXT")
 	for _, k := range boardOrder(st) {
@@ -104,7 +111,7 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 		if at, what := words.Next(it, st, p, now); !at.IsZero() {
 			next = what + " " + at.Local().Format("15:04:05")
 		}
-		t.add(mark(it), it.Class.String(), k.String(), orDot(it.Owner), orDot(string(it.Step)), orDot(words.Reason(it.Reason)), next)
+		t.add(mark(it), it.Class.String(), k.String(), orDot(it.Owner), orDot(string(it.Step)), orDot(words.Doing(it, p, false)), next)
 	}
 	if err := t.print(w); err != nil {
 		return err
@@ -114,7 +121,7 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 	}
 	told := map[string]bool{} // what to type, once for what is answered alike
 	for _, k := range boardOrder(st) {
-		if verbs := answersTo(st.Items[k]); verbs != "" && !told[verbs] && st.Terminated.IsZero() {
+		if verbs := answersTo(st.Items[k]); verbs != "" && !told[verbs] && st.Terminated.IsZero() && !st.Undone {
 			told[verbs] = true
 			fmt.Fprintf(w, "▲ answer it: ebb ask %s %s\n", sshlink.ShellQuote(widget.Clean(st.Host.Name()+"/"+k.String())), verbs)
 		}

@@ -143,6 +143,14 @@ func cordonText(w io.Writer, r engine.CordonReport, err error) error {
 	return nil
 }
 
+// stands says what becomes of a drain whose host is cordoned no more.
+func (a *app) stands(ctx context.Context, s *station.Station, id fleet.HostID) string {
+	if st, err := s.State(ctx, id); err != nil || st.Drain == "" || st.Over() || st.Phase.Ended() {
+		return fmt.Sprintf(" (ebb undrain %s)", id.Name())
+	}
+	return fmt.Sprintf(", and does nothing until the cordon is back: ebb cordon %s, or ebb undrain %[1]s", id.Name())
+}
+
 func uncordonCommand(a *app) *cobra.Command {
 	var theirs, leave bool
 	var reason string
@@ -165,7 +173,7 @@ func uncordonCommand(a *app) *cobra.Command {
 						fmt.Fprintf(a.out, "%s: it is not cordoned, nothing to lift\n", id)
 						return nil
 					case left.Drain != nil:
-						fmt.Fprintf(a.out, "%s: the cordon is lifted; drain %s still holds it (ebb undrain %s)\n", id, left.Drain.Drain, id.Name())
+						fmt.Fprintf(a.out, "%s: the cordon is lifted; drain %s still holds it%s\n", id, left.Drain.Drain, a.stands(ctx, s, id))
 					default:
 						fmt.Fprintf(a.out, "%s: serving\n", id)
 					}

@@ -46,7 +46,7 @@ The exit status is 0 only if every step really held.`,
 	c.Flags().StringVar(&o.Journal, "journal", "", "with --script: write the journal to this file in the end, for ebb replay")
 	c.Flags().StringVar(&o.Agent, "agent", "", "the ebbd to run (default: the one beside ebb)")
 	c.Flags().StringVar(&script, "script", "", "play a script: "+strings.Join(names, ", "))
-	c.Flags().BoolVar(&plain, "plain", false, "print lines only (scripts always do)")
+	c.Flags().BoolVar(&plain, "plain", false, "with --script: print lines only, as it does anyway")
 	_ = c.RegisterFlagCompletionFunc("script", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -50,13 +50,17 @@ func (a *app) drain(ctx context.Context, s *station.Station, id fleet.HostID, re
 	if err := s.NeedJournal(); err != nil {
 		return err
 	}
-	before, err := s.Engine.State(ctx, id)
+	before, err := s.State(ctx, id)
 	if err != nil {
 		return err
 	}
 	fresh := before.Drain == "" || before.Over() || before.Phase == drain.Stopped
 	if fresh && req.Deadline == 0 {
 		return &usageError{err: fmt.Errorf("drain %s: an outer deadline is required, as in --deadline 45m", id.Name())}
+	}
+	if !fresh && req.Deadline > 0 && before.Driver != "" && !before.Phase.Ended() && !detach {
+		return &engine.Refused{Verb: "drain", Host: id, Next: fmt.Sprintf("ebb board %s --watch follows it; ebb ask %[1]s extend TIME moves its deadline", id.Name()),
+			Issues: []fleet.Issue{{Detail: words.Name(before.Driver) + " drives its drain " + before.Drain + ": nothing was changed"}}}
 	}
 	plan, err := a.plan(ctx, s, id, req)
 	if err != nil {

@@ -103,7 +103,10 @@ func lineOf(ctx context.Context, s *station.Station, v fleet.HostView) hostLine 
 		if !st.Terminated.IsZero() {
 			l.State, l.Terminated, l.TerminatedBy, l.Drain = "terminated", st.Terminated, st.TerminatedBy, nil
 		}
-		if l.State == "draining" && st.Phase != drain.Draining {
+		switch {
+		case !st.Phase.Ended() && (st.Person || drain.NeedsPerson(st.Waiting.Code)):
+			l.State = "needs you"
+		case l.State == "draining" && st.Phase != drain.Draining:
 			l.State = string(st.Phase)
 		}
 	}

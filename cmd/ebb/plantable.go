@@ -30,7 +30,11 @@ func planTable(w io.Writer, p drain.Plan) error {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "%s: plan for a drain until %s (%s)%s\n", p.Host, p.Deadline.Local().Format("15:04:05"), leftText(p.Deadline, p.Made), planFor(p.For))
 	if len(p.Items) == 0 {
-		fmt.Fprintln(out, "nothing runs here that would have to leave")
+		what := "nothing runs here that would have to leave"
+		if p.Unread != "" {
+			what = "what runs here is not known"
+		}
+		fmt.Fprintln(out, what)
 	} else {
 		fmt.Fprintln(out, planTotals(p))
 		heads := make([]string, len(planColumns))
@@ -164,6 +168,9 @@ func planEnd(out *strings.Builder, p drain.Plan) {
 	die := slices.DeleteFunc(p.MayDie(), func(k fleet.Key) bool { return slices.Contains(outlive, k) })
 	if len(die) > 0 {
 		wrapped("may be killed, after notice, TERM and the full grace: " + planNames(die))
+	}
+	if p.Untold {
+		wrapped("owners are not told before: no receiver of notices is configured ([[notice]])")
 	}
 	if len(outlive) > 0 {
 		wrapped("the same, only if it outlives its own time: " + planNames(outlive))

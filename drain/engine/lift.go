@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"ebb/drain"
 	"ebb/fleet"
@@ -74,14 +75,18 @@ func (e *Engine) liftFlag(ctx context.Context, host fleet.HostID, theirs bool) e
 // held reads the holds of a host through a channel of a role.
 func (e *Engine) held(ctx context.Context, verb string, host fleet.HostID, role Role) (Agent, fleet.Facts, error) {
 	agent, err := e.cfg.Agents.Agent(ctx, host, role)
-	if err != nil {
-		return nil, fleet.Facts{}, err
-	}
-	facts, err := agent.Facts(ctx, false)
+	var facts fleet.Facts
 	if err == nil {
-		err = e.sameMachine(ctx, verb, host, facts.Machine)
+		facts, err = agent.Facts(ctx, false)
 	}
-	return agent, facts, err
+	if err == nil {
+		return agent, facts, e.sameMachine(ctx, verb, host, facts.Machine)
+	}
+	if s, unknown := e.State(ctx, host); unknown == nil && !s.Terminated.IsZero() {
+		return nil, facts, &Refused{Verb: verb, Host: host, Issues: refusal(fleet.CheckReach,
+			fmt.Sprintf("it was terminated at %s, by %s, and nothing answers: there is nothing to lift", s.Terminated.UTC().Format(time.RFC3339), s.TerminatedBy))}
+	}
+	return nil, facts, err
 }
 
 // Undrain stops the drain and lifts its hold; the cordon stays. theirs lifts the

@@ -41,6 +41,9 @@ func (e *Engine) Plan(ctx context.Context, host fleet.HostID, r Request) (drain.
 	}
 	if s, err := e.State(ctx, host); err == nil { // without a journal nothing is known to be parked
 		v.Parked = s.ParkedAt()
+		if s.Drain != "" && !s.Over() {
+			v.Standing = s
+		}
 	}
 	now := time.Now()
 	return e.askLevers(ctx, drain.MakePlan(v, e.cfg.Policy, now.Add(r.Deadline), r.For, now)), nil
@@ -116,7 +119,7 @@ func (e *Engine) start(ctx context.Context, host fleet.HostID, r Request, plan d
 func ending(host fleet.HostID, s drain.State, plan drain.Plan) *Refused {
 	at, by, word, next := s.Terminating.At, s.Terminating.By, "is being terminated since", "ebb board "+host.Name()+"; "+settleIt(host)
 	if !s.Terminated.IsZero() {
-		if plan.Refused == "" {
+		if plan.Refused == "" && plan.Unread == "" {
 			return nil
 		}
 		at, by, word, next = s.Terminated, s.TerminatedBy, "was terminated at", "ebb log "+host.Name()+" says how it went"

@@ -135,7 +135,11 @@ func (e *Engine) judge(ctx context.Context, host fleet.HostID, signed SignedProo
 		return proof.Document{}, nil, errNoKey
 	}
 	if err := proof.Verify(signed.Proof, signed.Signature, key); err != nil {
-		return proof.Document{}, refusal(fleet.CheckReach, "the proof: "+err.Error()), nil
+		text := "the proof: " + err.Error()
+		if claims, bad := proof.Parse(signed.Proof); bad == nil && claims.Host != host {
+			text = fmt.Sprintf("the proof says that it is of %s, not of %s, and is not signed by this host", claims.Host, host)
+		}
+		return proof.Document{}, refusal(fleet.CheckReach, text), nil
 	}
 	doc, err := proof.Parse(signed.Proof)
 	if err != nil {

@@ -45,7 +45,7 @@ func (e *ConflictError) Unwrap() error { return drain.ErrConflict }
 type HeldError struct{ Lease drain.Lease }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("drain %s is driven by %s until %s", e.Lease.Drain, e.Lease.Holder, e.Lease.Until.Format(time.RFC3339))
+	return fmt.Sprintf("drain %s is driven by %s, whose lease runs until %s", e.Lease.Drain, e.Lease.Holder, e.Lease.Until.Format(time.RFC3339))
 }
 
 // DuplicateError says that an event id is taken by another event.

@@ -212,6 +212,9 @@ func (d *drawing) resting(width int) string {
 		}
 	}
 	text := "nothing that would have to leave"
+	if d.view.Facts.Status != fleet.OK {
+		text = "what runs here is not known"
+	}
 	if len(parts) > 0 {
 		text = strings.Join(parts, "   ")
 	}

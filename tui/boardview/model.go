@@ -38,6 +38,9 @@ type Model struct {
 	shift *widget.Shift // of the rows under the cursor
 }
 
+// nothing is what stands where no row does.
+const nothing = "nothing here has to leave"
+
 // New makes the screen.
 func New(env feed.Env) Model {
 	d := &drawing{env: env}
@@ -49,7 +52,7 @@ func New(env feed.Env) Model {
 		Section: d.section,
 		Heading: d.heading,
 		Sign:    d.sign,
-		Empty:   "nothing here has to leave",
+		Empty:   nothing,
 	})
 	return m
 }
@@ -88,8 +91,13 @@ func (m Model) refresh() {
 	if m.d.state != nil && (m.d.state.Drain == "" || m.d.state.Undone && m.d.gone == "") {
 		m.d.state = nil
 	}
-	if m.d.frame.Replay != "" {
+	switch {
+	case m.d.frame.Replay != "":
 		m.table.SetEmpty("the journal has not said what runs here")
+	case m.d.state == nil && m.d.view.Facts.Status != fleet.OK:
+		m.table.SetEmpty("what runs here is not known: the host has not been read")
+	default:
+		m.table.SetEmpty(nothing)
 	}
 	m.d.devices = gpusOf(m.d.view)
 	before := m.table.Place()
@@ -299,7 +307,7 @@ func (m Model) ask(verb feed.Verb, l line) tea.Cmd {
 		return say(fmt.Sprintf("%s is gone: the cursor is on %s now, press again", words.Name(strings.TrimPrefix(from, "item/")), l.label))
 	}
 	switch {
-	case verb == feed.Retry && m.d.state != nil && m.d.state.Person:
+	case verb == feed.Retry && m.d.state != nil && (m.d.state.Person || !m.d.state.Phase.Ended() && drain.NeedsPerson(m.d.state.Waiting.Code)):
 		return feed.Send(feed.Want{Verb: verb, Host: m.host}) // the drain itself waits for this
 	case m.d.gone != "":
 		return say(widget.Name(m.host.Name()) + " was " + m.d.gone)

@@ -2,6 +2,7 @@ package fleetview
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"ebb/drain"
@@ -131,7 +132,8 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 			r.dirty++
 		}
 	}
-	r.needs = r.needs || r.forsaken || r.role == themes.NeedsYou || r.counts.NeedsYou > 0
+	waits := r.s != nil && !r.s.Phase.Ended() && drain.NeedsPerson(r.s.Waiting.Code)
+	r.needs = r.needs || r.forsaken || waits || r.role == themes.NeedsYou || r.counts.NeedsYou > 0
 	r.forgotten = r.s == nil && holds.Drain == nil && holds.Cordon != nil && v.Unreachable.IsZero() &&
 		now.Sub(holds.Cordon.Since) > forgotten
 	r.rank = r.attention()
@@ -193,7 +195,18 @@ func filterable(r *row) widget.Filterable {
 		text += " " + r.also
 	}
 	text += " " + r.parked
-	return widget.Filterable{Text: text, Labels: r.v.Host.Labels, Fields: fields}
+	return widget.Filterable{Text: text + r.claimed(), Labels: r.v.Host.Labels, Fields: fields}
+}
+
+// claimed names what the plane claims here, so that a workload finds its host.
+func (r *row) claimed() string {
+	var b strings.Builder
+	for i := range r.v.Claims.Value {
+		if c := &r.v.Claims.Value[i]; c.Phase != fleet.Gone {
+			b.WriteString(" " + c.Key.Kind + "/" + c.Key.ID)
+		}
+	}
+	return b.String()
 }
 
 // classes counts workloads in the order of [fleet.Classes]. ok is false while

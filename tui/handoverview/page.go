@@ -162,7 +162,7 @@ func (m *maker) blocks(id fleet.HostID, s drain.State) {
 		add("driver", "nobody drives its drain: ebb drain "+words.Host(id)+" takes it up")
 	}
 	switch {
-	case s.Person:
+	case s.Person, !s.Phase.Ended() && drain.NeedsPerson(s.Waiting.Code):
 		add("", "the drain waits for a person: "+words.Reason(s.Waiting))
 	case s.Phase == drain.DeadlineReached:
 		add("", "the deadline was reached at "+words.HM(s.Since)+": extend, escalate by name, or stop")
@@ -196,7 +196,10 @@ func (m *maker) ofItem(id fleet.HostID, s drain.State, it drain.Item) {
 	due := words.DueOf(it, s, m.f.Policy, m.clock)
 	if what := due.What; what == "TERM" || what == "KILL" || what == "expires" || what == "notice" {
 		if what == "notice" {
-			what = "told, then escalated:"
+			what = "escalated, its owner told before:"
+			if !m.f.Policy.Receivers {
+				what = "escalated, nobody told (no receiver):"
+			}
 		}
 		m.next(id, Line{Due: due.At, Who: it.Owner, About: k.String(), id: "due/" + k.String()}, what+" "+words.Key(k))
 	}
@@ -283,7 +286,7 @@ func (m *maker) ofEvents() {
 		case drain.AskKeep:
 			m.promised(e, l, b.Key, func(_ drain.State, it drain.Item) bool { return it.Keep })
 		case drain.AskExtend:
-			m.promised(e, l, fleet.Key{}, func(s drain.State, _ drain.Item) bool { return !s.Deadline.Before(b.Until) })
+			m.promised(e, l, fleet.Key{}, func(s drain.State, _ drain.Item) bool { return s.Phase != drain.Stopped && s.Deadline.Equal(b.Until) })
 		}
 	}
 	slices.SortStableFunc(m.p.Words, func(a, b Line) int { return b.Since.Compare(a.Since) })
@@ -294,7 +297,7 @@ func (m *maker) ofEvents() {
 // goes on, the workload is there, and the state says that the promise was taken.
 func (m *maker) promised(e drain.Event, l Line, k fleet.Key, taken func(drain.State, drain.Item) bool) {
 	s, ok := m.f.Drains[fleet.HostID(e.Stream)]
-	if !ok || s.Drain != e.Drain || s.Over() || s.Phase == drain.Stopped || s.Phase == drain.Empty {
+	if !ok || s.Drain != e.Drain || s.Over() || s.Phase == drain.Empty {
 		return
 	}
 	it, listed := s.Items[k]

@@ -213,6 +213,9 @@ func (d *drawing) totals(p drain.Plan) string {
 	parts := []string{fmt.Sprintf("%d leave", len(p.Items)-stay)}
 	if len(p.Items) == 0 {
 		parts = []string{"nothing has to leave"}
+		if p.Unread != "" {
+			parts[0] = "what runs there is not known"
+		}
 	}
 	if p.Parks > 0 {
 		parts[0] = fmt.Sprintf("%d leave", len(p.Items)-stay-p.Parks)

@@ -61,7 +61,7 @@ func (m *Menu) Key(k tea.KeyPressMsg, now time.Time) (Option, Verdict) {
 		return m.options[m.at], Yes
 	}
 	for _, o := range m.options {
-		if name == o.Key {
+		if name == o.Key || strings.ToLower(k.Text) == o.Key { // help and boards write some as capitals
 			m.guard.Close()
 			return o, Yes
 		}

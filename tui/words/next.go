@@ -49,11 +49,11 @@ func byDriver(what string) bool {
 // DueOf is Next with what a bar needs. Times are those of the journal's clock,
 // like those in the state. A gap that the policy does not have, as in a replay,
 // is not known: what hangs on it has no time. Neither has what a driver would do
-// while there is none.
+// while there is none, or while the drain waits for a person.
 func DueOf(it drain.Item, s drain.State, p drain.Policy, now time.Time) Due {
 	d := due(it, s, p, now)
 	d.Key = it.Key
-	if d.At.IsZero() || s.Driver == "" && byDriver(d.What) {
+	if d.At.IsZero() || (s.Driver == "" || drain.NeedsPerson(s.Waiting.Code)) && byDriver(d.What) {
 		return Due{Key: it.Key}
 	}
 	if d.From.IsZero() {

@@ -174,7 +174,7 @@ func waitsForHost(r fleet.Reason) (string, bool) {
 	case drain.WaitPlane:
 		return join(": ", "the control plane can't be read, nothing new is begun", Text(a("detail"))), true
 	case drain.WaitHold:
-		return "its " + Name(a("what")) + " hold was lifted: nothing is done until it is back", true
+		return "its " + Name(a("what")) + " hold was lifted: nothing is done until it is back; retry the drain to set it again, or undrain", true
 	case drain.WaitSurvived:
 		return join(" since ", "KILL was sent and it is still there", WhenS(a("since"))), true
 	case drain.WaitArrived:

@@ -108,7 +108,7 @@ func drainState(s drain.State) (role, word string) {
 		}
 	}
 	switch {
-	case s.Person:
+	case s.Person, !s.Phase.Ended() && drain.NeedsPerson(s.Waiting.Code):
 		return stNeedsYou, "needs you"
 	case s.Phase == drain.DeadlineReached:
 		return stNeedsYou, "deadline"

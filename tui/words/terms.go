@@ -164,7 +164,7 @@ func Check(c string) string {
 	case fleet.CheckProbes:
 		return "every probe answered"
 	case fleet.CheckLeft:
-		return "nothing runs but what is kept"
+		return "nothing runs that has to leave"
 	case fleet.CheckLeaks:
 		return "no leaks"
 	case fleet.CheckTickets:
