@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,8 +189,31 @@ func TestPlanBlocks(t *testing.T) {
 		t.Fatalf("%q", got)
 	}
 	w.factsDown = true
-	if got := MakePlan(w.view(), w.p, noon.Add(time.Hour), "", noon); len(got.Blocks) != 1 || len(got.Items) != 0 {
+	if got := MakePlan(w.view(), w.p, noon.Add(time.Hour), "", noon); len(got.Blocks) != 1 || len(got.Items) != 0 || got.Unread == "" {
 		t.Fatalf("%+v", got)
+	}
+}
+
+// The plan of a drain that would go on keeps to what somebody has said in it.
+func TestPlanOfAStandingDrain(t *testing.T) {
+	w := newWorld(t)
+	w.add("held", fleet.Stuck)
+	w.add("kept", fleet.Stuck)
+	w.add("free", fleet.Stuck)
+	w.start(time.Hour)
+	w.until(2*time.Minute, "found", func() bool { return w.s.First })
+	w.ask(AskHold{Key: wk("held"), Reason: "look"})
+	w.ask(AskKeep{Key: wk("kept"), Reason: "mine"})
+	w.ask(AskStop{})
+	v := w.view()
+	v.Standing = w.s
+	p := MakePlan(v, w.p, w.now.Add(time.Hour), "", w.now)
+	if len(p.Blocks) != 0 || p.Stay != 2 || !slices.Equal(p.MayDie(), []fleet.Key{wk("free")}) {
+		t.Fatalf("blocks %q, %d stay, may die %v", p.Blocks, p.Stay, p.MayDie())
+	}
+	v.Standing = State{}
+	if p := MakePlan(v, w.p, w.now.Add(time.Hour), "", w.now); len(p.Blocks) != 1 || len(p.MayDie()) != 3 {
+		t.Fatalf("of another's: blocks %q, may die %v", p.Blocks, p.MayDie())
 	}
 }
 

@@ -360,3 +360,42 @@ func TestPurposeByItsLetter(t *testing.T) {
 		t.Errorf("u: %q, %s", f.options[f.chosen], why)
 	}
 }
+
+// A purpose is chosen by its name, letter by letter: none of them jumps to another.
+func TestPurposeIsTyped(t *testing.T) {
+	for typed, want := range map[string]string{"kernel": "kernel", "ha": "hardware", "rk": "kernel", "e": "engine", "xr": "retire"} {
+		c := open(t, fixture(), 120, 30, nil)
+		c.goHost("gpu-044")
+		c.press("d")
+		c.painted()
+		c.press("tab")
+		for _, k := range typed {
+			c.press(string(k))
+		}
+		f, ok := c.m.over.(*form)
+		if !ok {
+			t.Fatalf("%T", c.m.over)
+		}
+		if got := f.fields[1].options[f.fields[1].chosen]; got != want {
+			t.Errorf("%s typed: %q, want %q", typed, got, want)
+		}
+	}
+}
+
+// What is typed behind a host may say what the drain is for.
+func TestPurposeBehindTheHost(t *testing.T) {
+	for text, want := range map[string]struct {
+		purpose fleet.Purpose
+		reason  string
+	}{
+		"for kernel CVE-2026-1183": {fleet.ForKernel, "CVE-2026-1183"},
+		"for kernel":               {fleet.ForKernel, ""},
+		"for fun":                  {fleet.ForUnstated, "for fun"},
+		"a bad NIC":                {fleet.ForUnstated, "a bad NIC"},
+		"":                         {fleet.ForUnstated, ""},
+	} {
+		if p, reason := purposeOf(text); p != want.purpose || reason != want.reason {
+			t.Errorf("%q: %q, %q", text, p, reason)
+		}
+	}
+}

@@ -263,6 +263,10 @@ func TestAnotherMachineUnderATerminatedName(t *testing.T) {
 		if err != nil || old.Terminated.IsZero() || !old.Over() {
 			t.Fatalf("%v: %+v", err, old)
 		}
+		req := engine.Request{Deadline: time.Hour}
+		if _, _, err := e.Start(t.Context(), source, req, drain.Plan{Unread: "no route"}); err == nil || !strings.Contains(err.Error(), "it was terminated at") {
+			t.Errorf("a drain of what is gone: %v", err)
+		}
 		b := w.boxes[source]
 		b.mu.Lock()
 		b.machine, b.holds = "m-new", fleet.Holds{}
