@@ -63,6 +63,12 @@ func againstDrain(s State, ask Body) string {
 // still to find may be spoken of before.
 func againstItem(s State, k fleet.Key, ask Body) string {
 	it, known := s.Items[k]
+	if gone, ok := ask.(AskTargetGone); ok && known {
+		if on, doubt := s.InDoubt(k); !doubt || on != gone.Target {
+			return k.String() + " has nothing in doubt on another host"
+		}
+		return ""
+	}
 	switch {
 	case !known && s.First:
 		return k.String() + " is not in the drain"
@@ -101,10 +107,6 @@ func againstItem(s State, k fleet.Key, ask Body) string {
 		}
 	case AskPark:
 		return againstPark(s, it, a)
-	case AskTargetGone:
-		if on, doubt := s.InDoubt(k); !doubt || on != a.Target {
-			return k.String() + " has nothing in doubt on another host"
-		}
 	case AskRetry:
 		if !it.waitsForRetry() {
 			return k.String() + " is neither held, kept nor failed: there is nothing to take up again"

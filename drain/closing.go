@@ -127,7 +127,13 @@ func (d *decider) issues() []fleet.Issue {
 		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(d.open), fleet.Key.Compare) {
-		add(fleet.CheckLeft, k, "an act on "+k.String()+" has no outcome yet", false)
+		text := "an act on " + k.String() + " has no outcome yet"
+		if on, doubt := d.s.InDoubt(k); doubt && len(d.v.Targets) > 0 {
+			if _, listed := d.target(on); !listed {
+				text += ": " + on.Name() + " is no longer in the fleet; ask target-gone once that is known to be gone"
+			}
+		}
+		add(fleet.CheckLeft, k, text, false)
 	}
 	return all
 }

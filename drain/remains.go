@@ -60,19 +60,22 @@ func (d *decider) beyondReach(it Item) bool {
 }
 
 // InDoubt names the target on which a replacement of a workload may run of which
-// it is not known whether it answers.
+// it is not known whether it answers. One that has left the host is in doubt while
+// an act there has no outcome: that too stands in the way of a proof.
 func (s State) InDoubt(k fleet.Key) (on fleet.HostID, doubt bool) {
 	it := s.Items[k]
-	flipped := !it.FlippedAt.IsZero() && !it.HealthyAt.IsZero() // else it is asked anew whether it answers
-	if !it.Open() || it.Target == "" || flipped || it.Move.Underway() {
-		return "", false
-	}
-	if !it.Unsure.IsZero() || !it.Remains.IsZero() || !it.StartedAt.IsZero() && it.HealthyAt.IsZero() {
-		return it.Target, true
+	if it.Open() {
+		flipped := !it.FlippedAt.IsZero() && !it.HealthyAt.IsZero() // else it is asked anew whether it answers
+		if it.Target == "" || flipped || it.Move.Underway() {
+			return "", false
+		}
+		if !it.Unsure.IsZero() || !it.Remains.IsZero() || !it.StartedAt.IsZero() && it.HealthyAt.IsZero() {
+			return it.Target, true
+		}
 	}
 	for _, a := range s.Open {
 		if a.Key == k && a.replaces() {
-			return it.Target, true
+			return a.Target, true
 		}
 	}
 	return "", false

@@ -3,6 +3,7 @@ package drain
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -215,4 +216,32 @@ func TestTargetGoneAfterTheFlip(t *testing.T) {
 	if it := w.s.Items[wk("web")]; it.Class != fleet.Stateless || it.Target != "prod/t2" || !it.Open() {
 		t.Fatalf("%+v", it)
 	}
+}
+
+// The workload has left while the act on its replacement's host is under way, and
+// that host is gone: the act stands in the way of a proof until a person says so.
+func TestTargetGoneOfWhatHasLeft(t *testing.T) {
+	w := newWorld(t)
+	w.add("web", fleet.Stateless)
+	there := w.targets
+	w.targets = nil
+	w.start(2 * time.Hour)
+	w.until(time.Minute, "no target", w.reason("web", WaitNoTarget))
+	if err := w.append(w.epoch, DriveIntent{Act: Act{ID: "x", Kind: ActExec, Step: StepStart, Key: wk("web"), Target: "prod/away", Exec: "start"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.append(w.epoch, DriveEnded{Ends: []Ended{{Key: wk("web"), End: LeftHost, By: "ttl"}}}); err != nil {
+		t.Fatal(err)
+	}
+	w.end(w.procs[wk("web")], 0)
+	w.targets = there
+	w.until(5*time.Minute, "in the way", func() bool {
+		return slices.ContainsFunc(w.s.Issues, func(is fleet.Issue) bool { return strings.Contains(is.Detail, "away is no longer in the fleet") })
+	})
+	gone := AskTargetGone{Key: wk("web"), Target: "prod/away"}
+	if issues := Against(w.s, gone); len(issues) > 0 {
+		t.Fatal(issues)
+	}
+	w.ask(gone)
+	w.until(5*time.Minute, "empty", w.phase(Empty))
 }

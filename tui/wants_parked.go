@@ -197,6 +197,9 @@ func (m *Model) wantTargetGone(j job, w feed.Want) tea.Cmd {
 		if at := it.StartedAt; !at.IsZero() {
 			text += ", begun " + words.HMS(at)
 		}
+		if !it.Open() {
+			text += ", and has left this host"
+		}
 		lines = append(lines, text)
 	}
 	lines = append(lines, "", "what runs there counts for nothing from now on, and each is begun on another host",

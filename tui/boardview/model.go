@@ -317,7 +317,7 @@ func (m Model) ask(verb feed.Verb, l line) tea.Cmd {
 		return say("no drain runs here: d begins one, 5 plans it first")
 	case !m.takes(verb, l):
 		return say("that is not a workload of the drain: see diff (3) and gate (4)")
-	case !l.it.Open():
+	case !l.it.Open() && verb != feed.TargetGone:
 		return say(l.label + " has " + string(l.it.End) + " already")
 	}
 	w := feed.Want{Verb: verb, Host: m.host, Key: l.it.Key, Run: l.it.Run, Keys: []fleet.Key{l.it.Key}}
