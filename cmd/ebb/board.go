@@ -111,7 +111,7 @@ func boardText(w io.Writer, st drain.State, p drain.Policy, now time.Time) error
 		if at, what := words.Next(it, st, p, now); !at.IsZero() {
 			next = what + " " + at.Local().Format("15:04:05")
 		}
-		t.add(mark(it), it.Class.String(), k.String(), orDot(it.Owner), orDot(string(it.Step)), orDot(words.Doing(it, p, false)), next)
+		t.add(mark(it), it.Class.String(), k.String(), orDot(it.Owner), orDot(string(it.Step)), orDot(words.DoingIn(it, st, p, false)), next)
 	}
 	if err := t.print(w); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -68,6 +69,13 @@ func (a *app) playFleet(ctx context.Context, o demo.Options) error {
 	}
 	defer f.Stop()
 	a.config = f.Config()
+	getenv := a.getenv
+	a.getenv = func(name string) string { // what the console keeps, its proofs, ends with the fleet
+		if name == "XDG_STATE_HOME" {
+			return filepath.Join(f.Dir, "state")
+		}
+		return getenv(name)
+	}
 	if a.logFile == "" {
 		a.logFile = f.Dir + "/ebb.log"
 	}

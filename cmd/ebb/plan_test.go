@@ -42,7 +42,7 @@ func TestPlanTable(t *testing.T) {
 	text := out.String()
 	for _, want := range []string{
 		"prod/gpu-041: plan for a drain until 14:45:00 (45:00 left), for kernel",
-		"4 to leave: 1 stateless, 2 pausable (1 would stay), 1 stuck (1 would stay); 2",
+		"4 workloads: 1 stateless, 2 pausable (1 would stay), 1 stuck (1 would stay); 2",
 		"  WORKLOAD                  OWNER       TO          BUDGET     GONE BY   MAY DIE\n",
 		"  service/web-7             search      gpu-042     20m+3m     14:20:00  yes\n",
 		"      start elsewhere, flip, let it finish, stop; plane prod\n",

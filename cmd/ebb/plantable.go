@@ -73,7 +73,7 @@ func planTotals(p drain.Plan) string {
 		}
 		parts = append(parts, text)
 	}
-	text := fmt.Sprintf("%d to leave: %s; %d may die", p.Total, strings.Join(parts, ", "), p.Dies-len(p.Outlive()))
+	text := fmt.Sprintf("%d workloads: %s; %d may die", p.Total, strings.Join(parts, ", "), p.Dies-len(p.Outlive()))
 	if p.Parks > 0 {
 		text += fmt.Sprintf("; %d parked here, at rest", p.Parks)
 	}

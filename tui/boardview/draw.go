@@ -161,7 +161,7 @@ func (d *drawing) doing(l line) (string, words.Due) {
 		}
 		return text, words.Due{}
 	}
-	text := words.Doing(l.it, d.frame.Policy, d.narrow)
+	text := words.DoingIn(l.it, *d.state, d.frame.Policy, d.narrow)
 	if l.it.Late && l.it.Open() {
 		text = "arrived late; " + text
 	}

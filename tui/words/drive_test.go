@@ -22,3 +22,19 @@ func TestFoundAtRest(t *testing.T) {
 		}
 	}
 }
+
+// In a drain that is stopped nothing comes that it would have done.
+func TestDoingInAStoppedDrain(t *testing.T) {
+	it := drain.Item{Found: drain.Found{Class: fleet.Ephemeral}, Reason: fleet.Because(drain.WaitOutlives, "expires", "", "escalates", "2026-11-29T14:31:00Z")}
+	p := drain.DefaultPolicy()
+	if got := DoingIn(it, drain.State{Phase: drain.Draining}, p, true); got != "escalates 14:31" {
+		t.Errorf("%q", got)
+	}
+	if got := DoingIn(it, drain.State{Phase: drain.Stopped}, p, true); got != "as it is: the drain is stopped" {
+		t.Errorf("stopped: %q", got)
+	}
+	it.Held, it.Reason = true, fleet.Because(drain.WaitHeld, "why", "x")
+	if got := DoingIn(it, drain.State{Phase: drain.Stopped}, p, true); got != Doing(it, p, true) {
+		t.Errorf("held: %q", got)
+	}
+}

@@ -22,6 +22,18 @@ func Doing(it drain.Item, p drain.Policy, brief bool) string {
 	return said(it, p, brief)
 }
 
+// DoingIn is Doing in its drain: while that is stopped, nothing comes that it would
+// have done.
+func DoingIn(it drain.Item, s drain.State, p drain.Policy, brief bool) string {
+	if s.Phase == drain.Stopped && it.Open() && !it.Held && !it.Keep {
+		switch it.Reason.Code {
+		case drain.WaitOutlives, drain.WaitNotice, drain.WaitGrace, drain.WaitTermGap, drain.WaitTurn, drain.WaitNoTime:
+			return "as it is: the drain is stopped"
+		}
+	}
+	return Doing(it, p, brief)
+}
+
 // terms says what has been sent and told, and when.
 func terms(it drain.Item, p drain.Policy, brief bool) string {
 	text := "TERM " + HM(it.TermAt)
