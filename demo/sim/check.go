@@ -205,6 +205,10 @@ func (x *watch) late(ev drain.Event) func(*proc) bool {
 func (x *watch) checkEmpty(ev drain.Event) {
 	for _, c := range x.w.consoles {
 		if at, last := c.looked[x.id], x.host().lastAct; strings.HasPrefix(ev.By.Console, c.name+"/") {
+			if x.another() && !x.host().came.Before(at) { // in the middle of the write: that says nothing of this one
+				x.w.count("empty, and another machine since")
+				continue
+			}
 			x.nothing(EmptyKnown, "empty", x.late(ev))
 			x.w.must(EmptyKnown, at.After(last), "empty by a reading of %v; the last act was at %v", at, last)
 		}

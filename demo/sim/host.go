@@ -16,7 +16,8 @@ type host struct {
 	w       *World
 	id      fleet.HostID
 	machine string
-	gen     int // which machine of this name
+	gen     int       // which machine of this name
+	came    time.Time // when it began to answer
 	boot    string
 	boots   int
 	bootAt  time.Time
@@ -56,7 +57,7 @@ func keyOf(name string) ssh.Signer {
 }
 
 func newHost(w *World, id fleet.HostID, gen int) *host {
-	h := &host{w: w, id: id, gen: gen, machine: fmt.Sprintf("m%d-%s", gen, id.Name()), bootAt: time.Now().Add(-100 * time.Hour), procs: map[fleet.Key]*proc{},
+	h := &host{w: w, id: id, gen: gen, came: time.Now(), machine: fmt.Sprintf("m%d-%s", gen, id.Name()), bootAt: time.Now().Add(-100 * time.Hour), procs: map[fleet.Key]*proc{},
 		things: map[string]thing{}, heard: map[string]uint64{}, effects: map[string]int{}, deaths: map[fleet.Key][]death{}, lying: map[fleet.Key]bool{}}
 	h.boot = h.bootID()
 	h.agent = newAgent(h, h.machine)
