@@ -142,14 +142,14 @@ func (e *Ends) Wait() error {
 	})
 }
 
-// Close ends the watch and every Wait.
+// Close ends the watch and every Wait. It waits for one that is just noting an
+// end, which needs the lock.
 func (e *Ends) Close() error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	err := e.epoll.Close()
 	e.set = -1
 	for run, fd := range e.fds {
 		e.drop(run, fd)
 	}
-	return err
+	e.mu.Unlock()
+	return e.epoll.Close()
 }

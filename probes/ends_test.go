@@ -161,3 +161,38 @@ func TestALookAsksThoseWhoseParentHasEnded(t *testing.T) {
 		t.Errorf("%+v", s.Processes)
 	}
 }
+
+// A watch that is closed in the moment in which a process ends, ends too.
+func TestEndsClosedAsOneEnds(t *testing.T) {
+	for i := range 300 {
+		e, err := newEnds()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("sleep", "60")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		e.Watch([]fleet.Run{{PID: cmd.Process.Pid}})
+		waited := make(chan struct{})
+		go func() {
+			for e.Wait() == nil {
+			}
+			close(waited)
+		}()
+		go func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+		closed := make(chan struct{})
+		go func() {
+			time.Sleep(time.Duration(i%100) * 20 * time.Microsecond)
+			_ = e.Close()
+			close(closed)
+		}()
+		for _, ended := range []chan struct{}{closed, waited} {
+			select {
+			case <-ended:
+			case <-time.After(20 * time.Second):
+				t.Fatal("it hangs")
+			}
+		}
+	}
+}
