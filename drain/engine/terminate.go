@@ -137,7 +137,7 @@ func (e *Engine) judge(ctx context.Context, host fleet.HostID, signed SignedProo
 	if err := proof.Verify(signed.Proof, signed.Signature, key); err != nil {
 		text := "the proof: " + err.Error()
 		if claims, bad := proof.Parse(signed.Proof); bad == nil && claims.Host != host {
-			text = fmt.Sprintf("the proof says that it is of %s, not of %s, and is not signed by this host", claims.Host, host)
+			text += fmt.Sprintf("; it says that it is of %s, not of %s", claims.Host, host)
 		}
 		return proof.Document{}, refusal(fleet.CheckReach, text), nil
 	}
