@@ -466,3 +466,20 @@ func TestForsakenNeedsYou(t *testing.T) {
 		}
 	}
 }
+
+// A workload's name finds the host that it is claimed on.
+func TestFilterFindsClaims(t *testing.T) {
+	claim := func(id string, phase fleet.Phase) fleet.Claim {
+		return fleet.Claim{Key: fleet.Key{Kind: "sandbox", ID: id}, Phase: phase}
+	}
+	v := fleet.HostView{Host: fleet.Host{ID: "p/a"}, Claims: fleet.Read([]fleet.Claim{claim("tenant-7", fleet.Running), claim("tenant-8", fleet.Gone)}, "p", time.Now(), 0)}
+	for text, want := range map[string]bool{"tenant-7": true, "sandbox/tenant": true, "tenant-8": false} {
+		f, err := widget.ParseFilter(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.Match(filterable(&row{v: &v})); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
