@@ -20,7 +20,7 @@ func (d *decider) removable(it Item) fleet.Reason {
 	}
 	have, read := v.Machine()
 	switch want := it.Move.Machine; {
-	case !read:
+	case !read || !v.Unreachable.IsZero(): // what was read last stands on
 		return fleet.Because(WaitCopyUnread, "target", name, "detail", v.Problem)
 	case want != "" && have != want:
 		return fleet.Because(WaitCopyGone, "target", name, "has", have, "wants", want)

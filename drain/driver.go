@@ -11,6 +11,11 @@ func (s State) Undriven() bool {
 	return s.Drain != "" && s.Driver == "" && !s.Over() && !s.Phase.Ended()
 }
 
+// NeedsPerson reports whether the drain as a whole goes on only when somebody acts.
+func (s State) NeedsPerson() bool {
+	return !s.Phase.Ended() && (s.Person || NeedsPerson(s.Waiting.Code))
+}
+
 // Forsaken reports whether nobody drives a drain that would go on, for longer
 // than a change of drivers takes: somebody has to take it up.
 func (s State) Forsaken(now time.Time) bool {

@@ -383,6 +383,7 @@ func TestRemoveWaitsForTheOtherCopy(t *testing.T) {
 		"no longer listed": {func(w *world) { w.targets = []fleet.HostID{"prod/t2"} }, WaitCopyGone, func(w *world) { w.targets = []fleet.HostID{"prod/t1", "prod/t2"} }},
 		"another machine":  {func(w *world) { w.swapped = map[fleet.HostID]string{"prod/t1": "m9"} }, WaitCopyGone, func(w *world) { w.swapped = nil }},
 		"fleet not read":   {func(w *world) { w.targets = nil }, WaitCopyUnread, func(w *world) { w.targets = []fleet.HostID{"prod/t1"} }},
+		"answers no more":  {func(w *world) { w.away = map[fleet.HostID]bool{"prod/t1": true} }, WaitCopyUnread, func(w *world) { w.away = nil }},
 		"silent":           {func(w *world) { w.mute = map[fleet.HostID]bool{"prod/t1": true} }, WaitCopyUnread, func(w *world) { w.mute = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -140,22 +140,29 @@ func TestTargetGone(t *testing.T) {
 	}
 }
 
-// The same where the start itself has no outcome and its target can't be asked
-// any more: the act is settled with it.
-func TestTargetGoneInTheAct(t *testing.T) {
-	w := newWorld(t)
+// startedAway is a drain whose only act is a start without an outcome on a host that
+// is not listed; there are the targets that there would be.
+func startedAway(t *testing.T) (w *world, there []fleet.HostID) {
+	t.Helper()
+	w = newWorld(t)
 	w.add("web", fleet.Stateless)
-	there := w.targets
-	w.targets = nil
+	there, w.targets = w.targets, nil
 	w.start(2 * time.Hour)
 	w.until(time.Minute, "no target", w.reason("web", WaitNoTarget))
-	act := Act{ID: "x", Kind: ActExec, Step: StepStart, Key: wk("web"), Target: "prod/away", Exec: "start"}
 	if _, open := w.s.InDoubt(wk("web")); open {
 		t.Fatal("in doubt before anything began")
 	}
+	act := Act{ID: "x", Kind: ActExec, Step: StepStart, Key: wk("web"), Target: "prod/away", Exec: "start"}
 	if err := w.append(w.epoch, DriveIntent{Act: act}); err != nil {
 		t.Fatal(err)
 	}
+	return w, there
+}
+
+// The same where the start itself has no outcome and its target can't be asked
+// any more: the act is settled with it.
+func TestTargetGoneInTheAct(t *testing.T) {
+	w, there := startedAway(t)
 	w.until(2*time.Minute, "named", w.reason("web", WaitTargetGone))
 	if w.s.Count().NeedsYou != 1 {
 		t.Error("nobody is asked")
@@ -221,15 +228,7 @@ func TestTargetGoneAfterTheFlip(t *testing.T) {
 // The workload has left while the act on its replacement's host is under way, and
 // that host is gone: the act stands in the way of a proof until a person says so.
 func TestTargetGoneOfWhatHasLeft(t *testing.T) {
-	w := newWorld(t)
-	w.add("web", fleet.Stateless)
-	there := w.targets
-	w.targets = nil
-	w.start(2 * time.Hour)
-	w.until(time.Minute, "no target", w.reason("web", WaitNoTarget))
-	if err := w.append(w.epoch, DriveIntent{Act: Act{ID: "x", Kind: ActExec, Step: StepStart, Key: wk("web"), Target: "prod/away", Exec: "start"}}); err != nil {
-		t.Fatal(err)
-	}
+	w, there := startedAway(t)
 	if err := w.append(w.epoch, DriveEnded{Ends: []Ended{{Key: wk("web"), End: LeftHost, By: "ttl"}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -99,6 +99,7 @@ type world struct {
 	// what was started elsewhere, and what every target's agent shows of it
 	copies  map[fleet.HostID]map[fleet.Key]bool
 	mute    map[fleet.HostID]bool   // targets that can't be read
+	away    map[fleet.HostID]bool   // targets that do not answer any more, and are shown as they were
 	swapped map[fleet.HostID]string // targets that are another machine now
 	lost    bool                    // starts that nobody hears of have come to nothing
 	code    string                  // of failures
@@ -193,6 +194,9 @@ func (w *world) view() View {
 	v := View{Source: fleet.HostView{Host: fleet.Host{ID: source}, Cordon: w.cordon, Stable: !w.unstable}}
 	for _, id := range w.targets {
 		v.Targets = append(v.Targets, fleet.HostView{Host: fleet.Host{ID: id}, Facts: fleet.Read(w.there(id), "t", w.now, 0)})
+		if w.away[id] {
+			v.Targets[len(v.Targets)-1].Unreachable = w.now
+		}
 		if w.mute[id] {
 			v.Targets[len(v.Targets)-1].Facts = fleet.ReadFailed[fleet.Facts]("t", w.now, 0, fmt.Errorf("no route"))
 		}

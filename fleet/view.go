@@ -43,7 +43,7 @@ type HostView struct {
 func (v *HostView) Holds() (Holds, time.Time, bool) { // readings are large: none is copied
 	f, s := &v.Facts, &v.Summary
 	switch {
-	case f.Status == OK && (s.Status != OK || !s.Value.At.After(f.Value.At)):
+	case v.byFacts():
 		return f.Value.Holds, f.At, true
 	case s.Status == OK:
 		return s.Value.Holds, s.At, true
@@ -53,16 +53,22 @@ func (v *HostView) Holds() (Holds, time.Time, bool) { // readings are large: non
 	return Holds{}, time.Time{}, false
 }
 
-// Machine is the machine that last answered as the host.
+// Machine is the machine that last answered as the host, which may be long ago: see
+// Unreachable.
 func (v *HostView) Machine() (string, bool) {
-	f, s := &v.Facts, &v.Summary
 	switch {
-	case f.Status == OK && (s.Status != OK || !s.Value.At.After(f.Value.At)):
-		return f.Value.Machine, true
-	case s.Status == OK:
-		return s.Value.Machine, true
+	case v.byFacts():
+		return v.Facts.Value.Machine, true
+	case v.Summary.Status == OK:
+		return v.Summary.Value.Machine, true
 	}
 	return "", false
+}
+
+// byFacts reports whether the facts are the newest that the host itself told.
+func (v *HostView) byFacts() bool {
+	f, s := &v.Facts, &v.Summary
+	return f.Status == OK && (s.Status != OK || !s.Value.At.After(f.Value.At))
 }
 
 // Count returns how many findings have the verdict.

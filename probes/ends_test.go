@@ -183,7 +183,7 @@ func TestEndsClosedAsOneEnds(t *testing.T) {
 		go func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 		closed := make(chan struct{})
 		go func() {
-			time.Sleep(time.Duration(i%100) * 20 * time.Microsecond)
+			time.Sleep(time.Duration(i%100) * 20 * time.Microsecond) // some of them meet the end; none is waited for by it
 			_ = e.Close()
 			close(closed)
 		}()

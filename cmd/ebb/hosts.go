@@ -104,7 +104,7 @@ func lineOf(ctx context.Context, s *station.Station, v fleet.HostView) hostLine 
 			l.State, l.Terminated, l.TerminatedBy, l.Drain = "terminated", st.Terminated, st.TerminatedBy, nil
 		}
 		switch {
-		case !st.Phase.Ended() && (st.Person || drain.NeedsPerson(st.Waiting.Code)):
+		case st.NeedsPerson():
 			l.State = "needs you"
 		case l.State == "draining" && st.Phase != drain.Draining:
 			l.State = string(st.Phase)

@@ -307,7 +307,7 @@ func (m Model) ask(verb feed.Verb, l line) tea.Cmd {
 		return say(fmt.Sprintf("%s is gone: the cursor is on %s now, press again", words.Name(strings.TrimPrefix(from, "item/")), l.label))
 	}
 	switch {
-	case verb == feed.Retry && m.d.state != nil && (m.d.state.Person || !m.d.state.Phase.Ended() && drain.NeedsPerson(m.d.state.Waiting.Code)):
+	case verb == feed.Retry && m.d.state != nil && (m.d.state.Person || m.d.state.NeedsPerson()):
 		return feed.Send(feed.Want{Verb: verb, Host: m.host}) // the drain itself waits for this
 	case m.d.gone != "":
 		return say(widget.Name(m.host.Name()) + " was " + m.d.gone)

@@ -132,8 +132,7 @@ func makeRow(f feed.Frame, v *fleet.HostView, now time.Time) row {
 			r.dirty++
 		}
 	}
-	waits := r.s != nil && !r.s.Phase.Ended() && drain.NeedsPerson(r.s.Waiting.Code)
-	r.needs = r.needs || r.forsaken || waits || r.role == themes.NeedsYou || r.counts.NeedsYou > 0
+	r.needs = r.needs || r.forsaken || r.s != nil && r.s.NeedsPerson() || r.role == themes.NeedsYou || r.counts.NeedsYou > 0
 	r.forgotten = r.s == nil && holds.Drain == nil && holds.Cordon != nil && v.Unreachable.IsZero() &&
 		now.Sub(holds.Cordon.Since) > forgotten
 	r.rank = r.attention()

@@ -162,7 +162,7 @@ func (m *maker) blocks(id fleet.HostID, s drain.State) {
 		add("driver", "nobody drives its drain: ebb drain "+words.Host(id)+" takes it up")
 	}
 	switch {
-	case s.Person, !s.Phase.Ended() && drain.NeedsPerson(s.Waiting.Code):
+	case s.Person || s.NeedsPerson():
 		add("", "the drain waits for a person: "+words.Reason(s.Waiting))
 	case s.Phase == drain.DeadlineReached:
 		add("", "the deadline was reached at "+words.HM(s.Since)+": extend, escalate by name, or stop")

@@ -108,7 +108,7 @@ func drainState(s drain.State) (role, word string) {
 		}
 	}
 	switch {
-	case s.Person, !s.Phase.Ended() && drain.NeedsPerson(s.Waiting.Code):
+	case s.Person || s.NeedsPerson():
 		return stNeedsYou, "needs you"
 	case s.Phase == drain.DeadlineReached:
 		return stNeedsYou, "deadline"
